@@ -202,7 +202,10 @@ TEST_CASE("every collective that NCCL has is a group of its calls, and no other 
     by_nccl(true, "all_gather_v", [&] { all_gather_v(ranks, one, many, counts); });
     by_nccl(true, "gather", [&] { gather(ranks, one, root ? many : none); });
     by_nccl(true, "scatter", [&] { scatter(ranks, root ? many : none, one); });
+    by_nccl(true, "gather_v", [&] { gather_v(ranks, one, root ? many : none, counts); });
+    by_nccl(true, "scatter_v", [&] { scatter_v(ranks, root ? many : none, counts, one); });
     auto const other = nccl_array(device, std::vector<float>(30, 1));
+    by_nccl(true, "all_to_all_v", [&] { all_to_all_v(ranks, many, counts, other, counts); });
     by_nccl(true, "all_to_all", [&] { all_to_all(ranks, many, other); });
     by_nccl(true, "a fused epilogue", [&] { all_reduce(ranks, one, fused{sum{}, unchanged{}, scale{0.5f}}); });
     by_nccl(false, "a prologue", [&] { all_reduce(ranks, one, fused{sum{}, scale{0.5f}}); });
@@ -210,7 +213,6 @@ TEST_CASE("every collective that NCCL has is a group of its calls, and no other 
     by_nccl(false, "another algorithm", [&] { all_reduce(ranks, one, sum{}, {.algorithm = algorithm_id::one_shot}); });
     by_nccl(false, "an operation that it lacks", [&] { all_reduce(ranks, one, tutti::max{}); });
     by_nccl(false, "scan", [&] { scan(ranks, one); });
-    by_nccl(false, "gather_v", [&] { gather_v(ranks, one, root ? many : none, counts); });
     by_nccl(false, "barrier", [&] { barrier(ranks); });
     expect_error(error_of([&] { scan(ranks, one, sum{}, {.algorithm = algorithm_id::native}); }),
                  error_code::bad_argument, "NCCL has no such scan");
@@ -433,6 +435,20 @@ TEST_CASE("ranks that make different calls find that out before NCCL gets them")
     });
     expect_error(e, error_code::mismatch, "all_reduce of 1000 int with sum (NCCL");
     expect(nccl_values(device, data) == std::vector<int>(1000, 1), "nothing was written");
+  });
+}
+TEST_CASE("blocks whose sender and receiver mean different sizes are found before NCCL gets them") {
+  on_processes(3, [](auto& comm) {
+    lending_stand_in const device(comm.rank());
+    auto ranks = on(comm, device, on_path(device_path::nccl));
+    std::vector<std::size_t> sent{1, 2, 3}, expected(3, static_cast<std::size_t>(comm.rank() + 1));
+    if (comm.rank() == 2) sent[0] = 4;
+    auto const from = nccl_array(device, std::vector<int>(20, 1)), to = nccl_array(device, std::vector<int>(20, 2));
+    error const e = error_of([&] {
+      all_to_all_v(ranks, from, sent, to, expected);
+      ranks.work().wait();
+    });
+    expect_error(e, error_code::mismatch, "rank 2 sent 16 bytes where rank 0 expects 4");
   });
 }
 TEST_CASE("a rank that leaves by an exception ends the calls of the others") {

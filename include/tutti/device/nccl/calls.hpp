@@ -8,7 +8,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <source_location>
@@ -25,6 +24,8 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/nccl/flights.hpp"
+#include "tutti/device/nccl/pair_sizes.hpp"
 #include "tutti/device/nccl/team.hpp"
 #include "tutti/device/staged/call.hpp"
 
@@ -94,7 +95,7 @@ class nccl_calls {
   // mismatch, timeout, rank_lost, rank_left and system, of this call or an earlier one.
   template <collective C, class Issue>
   void run(request const& what, std::string_view type, std::string_view op, device_options<D> const& how,
-           std::source_location where, Issue const& issue) {
+           std::source_location where, pair_sizes const& sizes, Issue const& issue) {
     expect_no_fault(where);
     auto const timeout = how.timeout.count() > 0 ? how.timeout : comm_.engine().environment.timeout;
     call_names const names{type, op};
@@ -103,11 +104,13 @@ class nccl_calls {
     terms.asked.unlisted = &nccl_algorithm<C>;
     if (!alone()) start_meeting(comm_, terms).wait();
     try {
-      std::list<flight> now;
+      if (!alone() && !sizes.sent.empty())  // of which NCCL would not find that they differ
+        if (auto const f = sizes.find_difference(comm_, timeout, where)) raise(*f, where);
+      nccl_flights<D> now;
       if (!on_.capturing(how.stream)) now.emplace_back(on_, C, timeout);  // the host does not see when a graph runs
-      for (flight const& f : now) f.begun.record(how.stream);
+      for (auto const& f : now) f.begun.record(how.stream);
       give(C, timeout, where, [&](auto const& call, auto* by) { return issue(call, by, on_.lend(how.stream)); });
-      for (flight const& f : now) f.ended.record(how.stream);
+      for (auto const& f : now) f.ended.record(how.stream);
       std::lock_guard const lock(guard_);
       flights_.splice(flights_.end(), now);
     } catch (...) {  // the others are in the call
@@ -146,14 +149,6 @@ class nccl_calls {
   struct card {
     int version;
     nccl::unique_id id;  // of rank 0
-  };
-  struct flight {
-    flight(D const& on, collective c, std::chrono::nanoseconds limit) : begun(on), ended(on), what{c}, timeout{limit} {}
-
-    device_event<D> begun, ended;  // the stream has come to the call, and has left it
-    collective what;
-    std::chrono::nanoseconds timeout;
-    std::optional<deadline> end{};  // from when it has begun
   };
 
   [[gnu::cold]] card load() {
@@ -263,14 +258,11 @@ class nccl_calls {
              join({"on rank ", comm_.rank(), ", ", team_.text_of(state)})});
       return;
     }
-    flights_.remove_if([](flight const& f) { return f.ended.reached(); });
-    for (flight& f : flights_) {
-      if (!f.end && f.begun.reached()) f.end = deadline::after(f.timeout);
-      if (!f.end || !f.end->passed()) continue;
-      double const seconds = std::chrono::duration<double>(f.timeout).count();
-      return end({static_cast<int>(error_code::timeout), comm_.rank(), -1,
-                  join({name(f.what), " by NCCL on rank ", comm_.rank(), " did not complete within ", seconds,
-                        " s: the stream of another rank has not come to the call, or ended"})});
+    if (auto const* const late = find_overdue(flights_)) {
+      double const seconds = std::chrono::duration<double>(late->timeout).count();
+      end({static_cast<int>(error_code::timeout), comm_.rank(), -1,
+           join({name(late->what), " by NCCL on rank ", comm_.rank(), " did not complete within ", seconds,
+                 " s: the stream of another rank has not come to the call, or ended"})});
     }
   }
   // Ends all calls in flight with a fault that this rank has found.
@@ -296,7 +288,7 @@ class nccl_calls {
   nccl::team team_;
   std::mutex guard_;
   std::condition_variable_any wake_;
-  std::list<flight> flights_;       // calls that have not ended, as far as the watch has seen
+  nccl_flights<D> flights_;         // calls that have not ended, as far as the watch has seen
   std::optional<deadline> broken_;  // since NCCL has reported an error
   std::optional<fault> found_;
   std::atomic<bool> over_ = false;

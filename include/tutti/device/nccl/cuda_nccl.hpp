@@ -20,6 +20,7 @@
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/nccl/calls.hpp"
+#include "tutti/device/nccl/pair_sizes.hpp"
 #include "tutti/device/nccl/types.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 
@@ -43,9 +44,9 @@ struct nccl_calls_of<D, Transport> {
 // The ranks of a communicator, each with buffers in memory of its own device. All ranks create and destroy it together, and make the
 // same calls in the same order. Communicator and device must outlive it.
 //
-// by NCCL   all_reduce, reduce and reduce_scatter, _v form included, of the types and operations in device/nccl/types.hpp, with an
-//           epilogue or without; broadcast, all_gather, _v form included, gather, scatter and all_to_all. All other calls, and those
-//           that name another algorithm than `native`, go as in cuda_staged
+// by NCCL   all_reduce, reduce and reduce_scatter of the types and operations in device/nccl/types.hpp, with an epilogue or without;
+//           broadcast, all_gather, gather, scatter and all_to_all; _v forms of all that have one. All other calls, and those that name
+//           another algorithm than `native`, go as in cuda_staged
 // order     NCCL's, which rounds partial results to the type of the elements; an epilogue follows in a pass of its own. All ranks get
 //           the same bits
 // streams   a call waits for the other ranks to make it, and returns when NCCL has given it to the stream. It may be captured into
@@ -146,10 +147,8 @@ class cuda_nccl {
       return before_and_after(static_cast<stages*>(nullptr));
     }
   }
-  // In other _v forms, only sender and receiver know the size of a block, and NCCL would not find that they differ.
   bool serves(detail::request const& r) const {
-    return calls_ && (r.algorithm == algorithm_id::automatic || r.algorithm == algorithm_id::native) &&
-           (!r.ragged || r.what == collective::all_gather || r.what == collective::reduce_scatter);
+    return calls_ && (r.algorithm == algorithm_id::automatic || r.algorithm == algorithm_id::native);
   }
   void expect_not_native(detail::request const& r, std::source_location where) const {
     if (r.algorithm != algorithm_id::native) return;
@@ -175,7 +174,7 @@ class cuda_nccl {
     constexpr detail::nccl::operation op = operation_of<T, Op>();
     expect_accessible<C>(c);
     auto const n = static_cast<std::size_t>(c.what.count);
-    calls_->template run<C>(c.what, c.type, detail::name_of<Op>(), c.how, c.where,
+    calls_->template run<C>(c.what, c.type, detail::name_of<Op>(), c.how, c.where, {},
                             [&](functions const& call, communicator_of_nccl* by, void* stream) {
                               if constexpr (C == collective::all_reduce)
                                 return call.all_reduce(c.in, c.out, n, type, op, by, stream);
@@ -204,7 +203,8 @@ class cuda_nccl {
     Word const* in = c.in;
     if (C == collective::all_to_all && static_cast<void const*>(in) == c.out) in = copy_of_input(c);
     calls_->template run<C>(
-        c.what, c.type, {}, c.how, c.where, [&](functions const& call, communicator_of_nccl* by, void* stream) {
+        c.what, c.type, {}, c.how, c.where, sizes_of_pairs(c),
+        [&](functions const& call, communicator_of_nccl* by, void* stream) {
           constexpr data_type bytes = data_type::uint8;
           std::size_t const each = c.given.at(0, 0).count * sizeof(Word);
           if constexpr (C == collective::broadcast) {
@@ -218,19 +218,48 @@ class cuda_nccl {
             });
           } else {
             return each_rank([&](int q) {
-              bool const sends = in != nullptr && (C != collective::gather || q == c.what.root);
-              bool const receives = c.out != nullptr && (C != collective::scatter || q == c.what.root);
-              extent const given = c.given.at(0, deals(C) ? q : 0), got = c.got.at(0, collects(C) ? q : 0);
-              if (q == rank() && sends && receives && in + given.begin == c.out + got.begin) return result::success;
+              extent const given = given_to(c, q), got = got_from(c, q);
+              bool const to = sends_to(c, q), from = receives_from(c, q);
+              if (q == rank() && to && from && in + given.begin == c.out + got.begin) return result::success;
               result out = result::success;
-              if (sends) out = call.send(in + given.begin, given.count * sizeof(Word), bytes, q, by, stream);
-              if (receives && !failed(out))
+              if (to) out = call.send(in + given.begin, given.count * sizeof(Word), bytes, q, by, stream);
+              if (from && !failed(out))
                 out = call.recv(c.out + got.begin, got.count * sizeof(Word), bytes, q, by, stream);
               return out;
             });
           }
         });
   }
+
+  // -- Blocks of gather, scatter and all_to_all. Those without elements travel too, because the other rank expects them.
+  template <class Call>
+  bool sends_to(Call const& c, int q) const {
+    return c.what.what == collective::all_to_all || (c.what.what == collective::gather ? q : rank()) == c.what.root;
+  }
+  template <class Call>
+  bool receives_from(Call const& c, int q) const {
+    return c.what.what == collective::all_to_all || (c.what.what == collective::scatter ? q : rank()) == c.what.root;
+  }
+  template <class Call>
+  static extent given_to(Call const& c, int q) {
+    return c.given.at(0, deals(c.what.what) ? q : 0);
+  }
+  template <class Call>
+  static extent got_from(Call const& c, int q) {
+    return c.got.at(0, collects(c.what.what) ? q : 0);
+  }
+  // In these _v forms, only sender and receiver know the size of a block.
+  template <class Word>
+  detail::pair_sizes sizes_of_pairs(detail::device_call<D, Word, Word> const& c) const {
+    detail::pair_sizes out;
+    if (!c.what.ragged || c.what.what == collective::all_gather) return out;
+    for (int q = 0; q < size(); ++q) {
+      out.sent.push_back(sends_to(c, q) ? given_to(c, q).count * sizeof(Word) : 0);
+      out.expected.push_back(receives_from(c, q) ? got_from(c, q).count * sizeof(Word) : 0);
+    }
+    return out;
+  }
+
   using communicator_of_nccl = detail::nccl::communicator;
   static bool failed(detail::nccl::result r) {
     return r != detail::nccl::result::success && r != detail::nccl::result::in_progress;
