@@ -15,6 +15,7 @@
 #include "cuda/captured.cuh"
 #include "cuda/report.hpp"
 #include "support/device_algorithms.hpp"
+#include "support/device_counters.hpp"
 #include "tutti/cuda.cuh"
 
 namespace {
@@ -147,9 +148,10 @@ void check_several_devices(std::size_t n) {
   auto const dealt = [](auto& r, auto& in, auto& out) { all_to_all(r, in, out); };
   report("all_to_all" + on, different(result_on_device<std::uint32_t>(ranks, 4, 4000, 4, 4000, dealt),
                                       result_on_device<std::uint32_t>(gpus[0], 4, 4, 4000, 4, 4000, dealt)) == 0);
+  count_packets_from(channels, beyond_32_bits - 1);
   auto few = to_device(ranks, ranks_values<float>(4, std::vector<float>(100, 1.0f)));
   for (int i = 0; i < 5; ++i) all_reduce<one_shot>(ranks, few, few, sum{}, {.protocol = protocol::packet});
-  report("packets" + on, to_host(gpus[0], few)[3][99] == 1024.0f);
+  report("packets, from call 2^32 on," + on, to_host(gpus[0], few)[3][99] == 1024.0f);
 
   gpus[0].wait({}, deadline::after(std::chrono::seconds{60}));
   device_channels others(gpus, 4);  // for another stream

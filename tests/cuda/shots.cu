@@ -15,6 +15,7 @@
 #include "cuda/captured.cuh"
 #include "cuda/report.hpp"
 #include "support/device_algorithms.hpp"
+#include "support/device_counters.hpp"
 #include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/wire_reference.hpp"
@@ -234,6 +235,13 @@ struct narrow_wires {
   }
 };
 
+struct numbers_beyond_32_bits {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    check_numbers_beyond_32_bits(comm, cuda_device(comm.rank()));
+  }
+};
+
 template <class Check>
 void on_ranks(int ranks, std::string const& what, Check const& check) {
   report_run(join({what, ", on ", ranks, " ranks"}), [&] { run_threads(ranks, check); });
@@ -252,6 +260,7 @@ int main(int argc, char** argv) {
   std::string const table = (folder.path() / "table").string();
   std::ofstream(table) << tuning_version << "\ndevice processes packets 0\n";
   ::setenv("TUTTI_TUNING", table.c_str(), 1);
+  on_ranks(2, "numbers of calls and meetings grow beyond 2^32", numbers_beyond_32_bits{});
   for (int const p : {2, 3, 4, 5, 6, 8}) {
     if (p > gpus || (few && p % 2 == 1)) continue;
     on_ranks(p, "all_reduce has the bits of the host", bits_of_the_host{});

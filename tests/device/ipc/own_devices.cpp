@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "support/device_conformance.hpp"
+#include "support/device_counters.hpp"
 #include "support/even_arrays.hpp"
 #include "support/expect.hpp"
 #include "support/sanitized.hpp"
@@ -120,6 +121,10 @@ TEST_CASE_TEMPLATE("as many elements as packets have room for, of sizes that do 
     }
     ranks.work().wait();
   });
+}
+
+TEST_CASE("numbers of calls and meetings grow beyond 2^32") {
+  run_threads(3, [](auto& comm) { check_numbers_beyond_32_bits(comm, sharing_stand_in(comm.rank() + 1)); });
 }
 
 TEST_CASE("streams wait for no word in an all_reduce of ranks with a device each") {

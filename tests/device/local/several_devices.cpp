@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/device_algorithms.hpp"
+#include "support/device_counters.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "support/temporary_folder.hpp"
@@ -126,6 +127,36 @@ TEST_CASE("packets have the bits of one_shot on the host") {
     CHECK(wrong_reductions<one_shot, float>(ranks, n, sum{}) == 0);
     CHECK(wrong_movements<one_shot, std::uint8_t>(ranks, n) == 0);
   });
+}
+
+TEST_CASE("the mark of a packet is that of no other number, and memory that is 0 has none") {
+  constexpr std::uint64_t numbers[]{1,
+                                    2,
+                                    beyond_32_bits - 1,
+                                    beyond_32_bits,
+                                    beyond_32_bits + 1,
+                                    beyond_32_bits + 2,
+                                    2 * beyond_32_bits,
+                                    2 * beyond_32_bits + 1};
+  for (std::uint64_t const a : numbers) {
+    CAPTURE(a);
+    CHECK(!packet_mark(a).is_on({}));
+    for (std::uint64_t const b : numbers) CHECK(packet_mark(a).is_on(packet_mark(b).on(7, 8)) == (a == b));
+  }
+}
+
+TEST_CASE("calls by packets have numbers beyond 2^32") {
+  sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  auto const check = [](auto const& channels) {
+    count_packets_from(channels, beyond_32_bits - 1);
+    cuda_local const ranks(channels);
+    auto data = to_device(ranks, ranks_values<float>(3, std::vector<float>(100, 1.0f)));
+    for (int i = 0; i < 3; ++i) all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet});
+    for (auto const& x : to_host(ranks.on(), data)) CHECK(x == std::vector<float>(100, 27.0f));
+    CHECK(channels.map().packet_calls(0) == beyond_32_bits + 2);
+  };
+  check(device_channels(all[0], 3));
+  check(device_channels(all, 3));
 }
 
 TEST_CASE("the tuning table says up to which size messages are packets, for one device and for several") {

@@ -13,6 +13,7 @@
 #include "tutti/core/shape.hpp"
 #include "tutti/device/api/bounded_wait.hpp"
 #include "tutti/device/api/window_map.hpp"
+#include "tutti/device/channel/flagged_packet.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/flags.hpp"
@@ -173,11 +174,12 @@ class window_block {
     if (stopped_) return false;
     if (count == 0) return true;
     std::uint64_t& rounds = map_.rounds(rank_, block_);
-    std::uint64_t const round = round_after(rounds);
+    std::uint64_t const round = rounds + 1;
+    detail::packet_mark const mark(round);
     for (int i = group_.rank(); i < count; i += group_.size())
       for (int k = 1; k < ranks(); ++k) {
         int const peer = tutti::wrap(rank_ + k, ranks());
-        detail::store_pair(map_.inbox(peer, rank_, block_, round)[i], to_packet(give(peer, i), round));
+        detail::store_pair(map_.inbox(peer, rank_, block_, round)[i], to_packet(give(peer, i), mark));
       }
     bool came = true;
     for (int i = group_.rank(); i < count && came; i += group_.size())
@@ -187,7 +189,7 @@ class window_block {
           continue;
         }
         detail::word_pair found;
-        came = receive(found, map_.inbox(rank_, peer, block_, round)[i], peer, round);
+        came = receive(found, map_.inbox(rank_, peer, block_, round)[i], peer, mark);
         if (came) take(peer, i, from_packet<value>(found));
       }
     if (!all_agree(came)) return false;
@@ -214,16 +216,12 @@ class window_block {
   }
 
   // -- Packets. An inbox is written again two rounds later: by then its reader has sent the packets of the round between, which it
-  // does once all of its threads have read those of the first. A flag is never 0, which is what memory holds at first.
-  TUTTI_HOST_DEVICE static std::uint64_t round_after(std::uint64_t last) {
-    return static_cast<std::uint32_t>(last + 1) == 0 ? last + 3 : last + 1;
-  }
-  TUTTI_HOST_DEVICE static std::uint64_t flag_of(std::uint64_t round) { return round << 32; }
+  // does once all of its threads have read those of the first.
   template <class V>
-  TUTTI_HOST_DEVICE static detail::word_pair to_packet(V const& x, std::uint64_t round) {
+  TUTTI_HOST_DEVICE static detail::word_pair to_packet(V const& x, detail::packet_mark const& mark) {
     std::uint32_t data[2]{};
     std::memcpy(data, &x, sizeof x);
-    return {{flag_of(round) | data[0], flag_of(round) | data[1]}};
+    return mark.on(data[0], data[1]);
   }
   template <class V>
   TUTTI_HOST_DEVICE static V from_packet(detail::word_pair const& packet) {
@@ -232,16 +230,11 @@ class window_block {
     std::memcpy(static_cast<void*>(&out), data, sizeof out);
     return out;
   }
-  // Both halves have the flag of this round, even if a device moves them one by one.
-  TUTTI_HOST_DEVICE static bool is_of(std::uint64_t round, detail::word_pair const& packet) {
-    std::uint64_t const flag = flag_of(round) >> 32;
-    return packet.of[0] >> 32 == flag && packet.of[1] >> 32 == flag;
-  }
   TUTTI_HOST_DEVICE bool receive(detail::word_pair& found, detail::word_pair const& from, int peer,
-                                 std::uint64_t round) const {
+                                 detail::packet_mark const& mark) const {
     bool const given_up = has_given_up();
     detail::bounded_wait wait(map_, rank_, peer);
-    for (found = detail::load_pair(from); !is_of(round, found); found = detail::load_pair(from))
+    for (found = detail::load_pair(from); !mark.is_on(found); found = detail::load_pair(from))
       if (given_up || !wait.keep_polling()) return false;
     return !given_up;
   }

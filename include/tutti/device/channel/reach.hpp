@@ -41,8 +41,7 @@ struct several_processes {
     store_host_word(*now, call);
   }
   TUTTI_HOST_DEVICE bool leave(int blocks) const {
-    if (count_up(*ended) + 1 != static_cast<std::uint32_t>(blocks)) return false;
-    *ended = 0;
+    if (!is_last_of(blocks, *ended)) return false;
     store_host_word(*now, 0);
     return true;
   }

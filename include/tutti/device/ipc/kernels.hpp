@@ -44,6 +44,7 @@ class ipc_kernels {
   }
 
   channel_map const& channels() const { return map_; }
+  meeting_map const& meetings() const { return meetings_; }
 
   // Carries out a call by a schedule, with n elements of the message or of a block. `plan_of` rejects unsupported
   // calls, on all ranks alike.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the blocks of ranks that meet share a message, and the memory in which they meet.
+// How the blocks of ranks that meet share a message, and the memory in which they meet, by flags.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,21 @@
 
 #include "tutti/core/partition.hpp"
 #include "tutti/device/channel/mailbox.hpp"
+#include "tutti/device/channel/reach.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/model/flags.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/rows.hpp"
 #include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
+
+// A piece of a chunk.
+struct shots_piece {
+  std::size_t begin, count;  // in the message
+  std::size_t in_chunk;      // elements of the chunk before it
+  std::size_t room;          // bytes before its room
+};
 
 // How a message is cut. Chunk q is the shard of rank q, which combines it in two_shot; in one_shot, the whole message is one
 // chunk. Each block takes a part of every chunk, in pieces that fit its room.
@@ -23,11 +33,12 @@ struct shots_cut {
   std::size_t piece_bytes;            // of the room for a piece
   int rounds;                         // pieces of a part
 
-  // Piece `round` of the part of `block`, from the start of chunk q.
-  TUTTI_HOST_DEVICE extent piece(int q, int block, int round) const {
-    extent const mine = slice_of(chunks.at(q).count, part_size, static_cast<std::size_t>(block));
-    extent const out = slice_of(mine.count, piece_size, static_cast<std::size_t>(round));
-    return {mine.begin + out.begin, out.count};
+  // Piece `round` of the part of `block` of chunk q.
+  TUTTI_HOST_DEVICE shots_piece piece(int q, int block, int round) const {
+    extent const chunk = chunks.at(q), part = slice_of(chunk.count, part_size, static_cast<std::size_t>(block)),
+                 out = slice_of(part.count, piece_size, static_cast<std::size_t>(round));
+    std::size_t const in_chunk = part.begin + out.begin;
+    return {chunk.begin + in_chunk, out.count, in_chunk, static_cast<std::size_t>(q) * piece_bytes};
   }
 };
 
@@ -73,5 +84,25 @@ struct meeting_map {
   }
   std::byte* data(int rank) const { return posts[rank] + flag_bytes(); }
 };
+
+// Block `block` of a rank meets those of the other ranks: tells each that it has come, and waits for it. What they did before the
+// meeting, all see after it. All members of the block call it, between barriers; it returns false to one that has waited in vain. A
+// peer in another call never comes, and the watch finds that.
+template <block_group Group, class Reach>
+TUTTI_HOST_DEVICE bool meet_peers(Group const& group, meeting_map const& map, Reach const& reach, int rank,
+                                  std::uint64_t meeting) {
+  // Signs of one call differ for all meetings, and those of one meeting for all calls.
+  std::uint64_t const sign = meeting << 32 | (reach.call ^ meeting >> 32);
+  int const block = group.block();
+  for (int q = group.rank(); q < map.ranks; q += group.size())
+    if (q != rank) store_release<Reach::scope>(map.flag(q, block, rank, meeting), sign);
+  bool came = true;
+  for (int q = group.rank(); q < map.ranks; q += group.size()) {
+    if (q == rank) continue;
+    polling_wait<Reach> wait(reach, 0);
+    while (came && load_acquire<Reach::scope>(map.flag(rank, block, q, meeting)) != sign) came = wait.keep_polling();
+  }
+  return came;
+}
 
 }  // namespace tutti::detail

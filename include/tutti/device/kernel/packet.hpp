@@ -11,6 +11,7 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/shape.hpp"
+#include "tutti/device/channel/flagged_packet.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
 #include "tutti/device/kernel/jobs.hpp"
@@ -61,18 +62,18 @@ struct packet_work {
                step = static_cast<std::size_t>(blocks * group.size());
     std::uint64_t& calls = channels.packet_calls(rank);
     std::uint64_t const call = calls + 1;
+    packet_mark const mark(call);
     bool stopped = false;
     if constexpr (may_give_up<Reach>) {
       stopped = reach.seen->known();
       if (begin == 0) reach.enter();
       for (std::size_t k = begin; k < static_cast<std::size_t>(ranks) && !stopped; k += step)
-        store_word<Reach::scope>(channels.inbox(static_cast<int>(k), rank, call)[channels.packet_words],
-                                 call << 32 | reach.call);
+        store_pair(call_pair(static_cast<int>(k), rank, call), mark.on(reach.call, 0));
     }
     // A rank that has given up sends nothing in later calls either: its peers would take it for a contribution.
-    for (std::size_t i = begin; i * unit < n && !stopped; i += step) send(rank, call, i);
-    if constexpr (may_give_up<Reach>) stopped = !all_in_this_call(group, rank, call, stopped, shared);
-    for (std::size_t i = begin; i * unit < n && !stopped; i += step) receive(rank, call, i, stopped);
+    for (std::size_t i = begin; i * unit < n && !stopped; i += step) send(rank, call, mark, i);
+    if constexpr (may_give_up<Reach>) stopped = !all_in_this_call(group, rank, call, mark, stopped, shared);
+    for (std::size_t i = begin; i * unit < n && !stopped; i += step) receive(rank, call, mark, i, stopped);
     group.sync();
     if (group.rank() == 0 && is_last(rank)) calls = call;
   }
@@ -94,14 +95,8 @@ struct packet_work {
 
   // Whether the other blocks of this rank have finished the call.
   TUTTI_HOST_DEVICE bool is_last(int rank) const {
-    if constexpr (may_give_up<Reach>) {
-      return reach.leave(blocks);
-    } else {
-      std::uint32_t& ended = channels.packet_blocks(rank);
-      if (count_up(ended) + 1 != static_cast<std::uint32_t>(blocks)) return false;
-      ended = 0;
-      return true;
-    }
+    if constexpr (may_give_up<Reach>) return reach.leave(blocks);
+    else return is_last_of(blocks, channels.packet_blocks(rank));
   }
 
   // Unit i of this rank's block for a peer.
@@ -117,43 +112,35 @@ struct packet_work {
   }
 
   // -- From a peer. `stopped` is set if the wait for it is given up.
-  TUTTI_HOST_DEVICE word_pair const& pair_of(int rank, int peer, std::uint64_t call, std::size_t k) const {
-    return reinterpret_cast<word_pair const*>(channels.inbox(rank, peer, call))[k];
+  TUTTI_HOST_DEVICE word_pair& pair_of(int rank, int peer, std::uint64_t call, std::size_t k) const {
+    return reinterpret_cast<word_pair*>(channels.inbox(rank, peer, call))[k];
   }
-  TUTTI_HOST_DEVICE static bool is_of(std::uint64_t call, std::uint64_t word) {
-    return word >> 32 == static_cast<std::uint32_t>(call);
+  // The pair that identifies the call.
+  TUTTI_HOST_DEVICE word_pair& call_pair(int rank, int peer, std::uint64_t call) const {
+    return pair_of(rank, peer, call, channels.packet_words / 2);
   }
-  // `found`: what has been loaded from there before. Both words have the flag of the call, even if a device moves them one by one.
-  TUTTI_HOST_DEVICE word_pair receive_pair(word_pair found, word_pair const& from, std::uint64_t call,
+  // `found`: what has been loaded from there before.
+  TUTTI_HOST_DEVICE word_pair receive_pair(word_pair found, word_pair const& from, packet_mark const& mark,
                                            bool& stopped) const {
     polling_wait<Reach> wait(reach, channels.timeout);
-    for (; !is_of(call, found.of[0]) || !is_of(call, found.of[1]); found = load_pair(from))
+    for (; !mark.is_on(found); found = load_pair(from))
       if (!wait.keep_polling()) {
         stopped = true;
         break;
       }
     return found;
   }
-  TUTTI_HOST_DEVICE std::uint32_t receive_word(std::uint64_t const& from, std::uint64_t call, bool& stopped) const {
-    polling_wait<Reach> wait(reach, channels.timeout);
-    std::uint64_t found = load_word<Reach::scope>(from);
-    for (; !is_of(call, found); found = load_word<Reach::scope>(from))
-      if (!wait.keep_polling()) {
-        stopped = true;
-        break;
-      }
-    return static_cast<std::uint32_t>(found);
-  }
 
   // False if this thread has `stopped`, or a peer is in another call: waits until the watch has found that and raised a fault.
   template <class Group>
-  TUTTI_HOST_DEVICE bool all_in_this_call(Group const& group, int rank, std::uint64_t call, bool stopped,
-                                          room<Group>& shared) const {
+  TUTTI_HOST_DEVICE bool all_in_this_call(Group const& group, int rank, std::uint64_t call, packet_mark const& mark,
+                                          bool stopped, room<Group>& shared) const {
     if (group.rank() == 0) shared.mismatched = 0;
     group.sync();
     for (int peer = group.rank(); peer < ranks && !stopped; peer += group.size()) {
-      bool const same =
-          receive_word(channels.inbox(rank, peer, call)[channels.packet_words], call, stopped) == reach.call;
+      word_pair const& from = call_pair(rank, peer, call);
+      word_pair const found = receive_pair(load_pair(from), from, mark, stopped);
+      bool const same = static_cast<std::uint32_t>(found.of[0]) == reach.call;
       polling_wait<Reach> wait(reach, 0);
       while (!same && wait.keep_polling()) {
       }
@@ -164,25 +151,25 @@ struct packet_work {
     return load_host_word(shared.mismatched) == 0;
   }
 
-  TUTTI_HOST_DEVICE void send(int rank, std::uint64_t call, std::size_t i) const {
+  TUTTI_HOST_DEVICE void send(int rank, std::uint64_t call, packet_mark const& mark, std::size_t i) const {
     elements mine = own(rank, rank, i);
     for (int k = 1; k < ranks; ++k) {
       int const peer = wrap(rank + k, ranks);
       if constexpr (dealt) mine = own(rank, peer, i);
       std::uint32_t data[2 * pairs];
       std::memcpy(data, &mine, sizeof data);
-      auto* const to = reinterpret_cast<word_pair*>(channels.inbox(peer, rank, call)) + i * pairs;
+      word_pair* const to = &pair_of(peer, rank, call, i * pairs);
       TUTTI_UNROLL
       for (std::size_t j = 0; j < pairs; ++j)
-        if (has_pair(i * pairs + j)) store_pair(to[j], {{call << 32 | data[2 * j], call << 32 | data[2 * j + 1]}});
+        if (has_pair(i * pairs + j)) store_pair(to[j], mark.on(data[2 * j], data[2 * j + 1]));
     }
   }
 
   // Calls f(peer, its elements) for all ranks in order. The words of several peers are loaded before the first of them is
   // awaited, because one load takes as long as all of them.
   template <class F>
-  TUTTI_HOST_DEVICE void for_each_received(int rank, std::uint64_t call, std::size_t i, bool& stopped,
-                                           F const& f) const {
+  TUTTI_HOST_DEVICE void for_each_received(int rank, std::uint64_t call, packet_mark const& mark, std::size_t i,
+                                           bool& stopped, F const& f) const {
     for (int begin = 0; begin < ranks; begin += peers_at_once) {
       word_pair found[peers_at_once][pairs];
       TUTTI_UNROLL
@@ -205,7 +192,7 @@ struct packet_work {
         TUTTI_UNROLL
         for (std::size_t j = 0; j < pairs; ++j) {
           if (!has_pair(i * pairs + j)) break;
-          word_pair const all = receive_pair(found[k][j], pair_of(rank, peer, call, i * pairs + j), call, stopped);
+          word_pair const all = receive_pair(found[k][j], pair_of(rank, peer, call, i * pairs + j), mark, stopped);
           data[2 * j] = static_cast<std::uint32_t>(all.of[0]), data[2 * j + 1] = static_cast<std::uint32_t>(all.of[1]);
         }
         elements all;
@@ -215,10 +202,11 @@ struct packet_work {
     }
   }
 
-  TUTTI_HOST_DEVICE void receive(int rank, std::uint64_t call, std::size_t i, bool stopped) const {
+  TUTTI_HOST_DEVICE void receive(int rank, std::uint64_t call, packet_mark const& mark, std::size_t i,
+                                 bool stopped) const {
     if constexpr (combines) {
       A all[unit];
-      for_each_received(rank, call, i, stopped, [&](int peer, elements const& next) {
+      for_each_received(rank, call, mark, i, stopped, [&](int peer, elements const& next) {
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)
           all[k] = peer == 0 ? widened<A>(next.of[k]) : static_cast<A>(op(all[k], widened<A>(next.of[k])));
@@ -231,7 +219,7 @@ struct packet_work {
           out[rank][i * unit + k] = narrowed<T>(all[k]);
         }
     } else {
-      for_each_received(rank, call, i, stopped, [&](int peer, elements const& x) {
+      for_each_received(rank, call, mark, i, stopped, [&](int peer, elements const& x) {
         if (stopped) return;
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)

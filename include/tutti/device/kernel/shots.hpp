@@ -25,19 +25,17 @@ namespace tutti::detail {
 inline constexpr int shots_blocks_together = 2;  // per multiprocessor
 
 // Block b of a rank takes part b of every chunk, in pieces that fit its room, and meets block b of every other rank: each tells
-// all others that it has come, then waits for all. What they did before the meeting, all see after it. one_shot shows the input,
-// meets, and combines that of all ranks. two_shot combines the pieces of its own chunk, shows the result, meets again, and reads
-// the pieces of the other chunks.
+// all others that it has come, then waits for all. one_shot shows the input, meets, and combines that of all ranks. two_shot
+// combines the pieces of its own chunk, shows the result, meets again, and reads the pieces of the other chunks.
 //
 // What is shown at meeting m lies in half m % 2. Who comes to meeting m+1 has read what was shown at meeting m, and m+2 is
-// prepared after meeting m+1, so nothing that is still to be read is overwritten. All blocks have equally many meetings, so
-// this also holds from one call to the next, in which blocks may be more or fewer. Flags alternate likewise, and hold the
-// number of the meeting, which is kept in device memory and grows for ever, and that of the call. So nothing is reset, replays of
-// a captured graph continue to count, and blocks in different calls never meet.
+// prepared after meeting m+1, so nothing that is still to be read is overwritten. All blocks have equally many meetings, so this also
+// holds from one call to the next, in which blocks may be more or fewer. Flags alternate likewise, and tell the call and the number
+// of the meeting, which is kept in device memory and grows for ever. So nothing is reset, replays of a captured graph continue to
+// count, and blocks in different calls never meet.
 //
-// Registered memory is read in place, and a last meeting ends the call: all have read it.
-//
-// If a switch combines, a rank asks it for the sums of its own chunk and for storing them at all ranks, which then need not collect.
+// Registered memory is read in place, and a last meeting ends the call: all have read it. If a switch combines, a rank asks it for
+// the sums of its own chunk and for storing them at all ranks, which then need not collect.
 //
 // With a wire type, ranks show their contributions and results as blocks of it, which all combine or read, their own included.
 //
@@ -93,12 +91,7 @@ struct shots_work {
     int block, round;
     std::size_t input_at, result_at;
   };
-  // A piece of a chunk.
-  struct piece {
-    std::size_t begin, count;  // in the message
-    std::size_t in_chunk;      // elements of the chunk before it
-    std::size_t room;          // bytes before its room
-  };
+  using piece = shots_piece;
 
   // Returns the number of meetings that there have been then.
   template <class Group>
@@ -135,11 +128,7 @@ struct shots_work {
                       half = meeting % 2 * meetings.half_bytes;
     return {block, round, half + first, meetings.half_bytes - half + first};
   }
-  TUTTI_HOST_DEVICE piece piece_of(turn const& now, int q) const {
-    extent const in_chunk = cut.piece(q, now.block, now.round);
-    return {cut.chunks.at(q).begin + in_chunk.begin, in_chunk.count, in_chunk.begin,
-            static_cast<std::size_t>(q) * cut.piece_bytes};
-  }
+  TUTTI_HOST_DEVICE piece piece_of(turn const& now, int q) const { return cut.piece(q, now.block, now.round); }
   // Where a rank shows a piece of elements T: in its room, or in registered memory.
   template <class T>
   TUTTI_HOST_DEVICE std::size_t shown_at(std::size_t base, piece const& x) const {
@@ -156,22 +145,10 @@ struct shots_work {
   // Returns whether all have come.
   template <class Group>
   TUTTI_HOST_DEVICE bool meet(Group const& group, std::uint64_t meeting, room<Group>& shared) const {
-    std::uint64_t const sign = meeting << 32 | reach.call;
-    int const block = group.block(), ranks = meetings.ranks;
     group.sync();
-    for (int q = group.rank(); q < ranks; q += group.size())
-      if (q != rank) store_release<Reach::scope>(meetings.flag(q, block, rank, meeting), sign);
-    for (int q = group.rank(); q < ranks; q += group.size())
-      if (q != rank && !comes(meetings.flag(rank, block, q, meeting), sign)) store_host_word(shared.stopped, 1);
+    if (!meet_peers(group, meetings, reach, rank, meeting)) store_host_word(shared.stopped, 1);
     group.sync();
     return load_host_word(shared.stopped) == 0;
-  }
-  // A peer in another call never comes, and the watch finds that.
-  TUTTI_HOST_DEVICE bool comes(std::uint64_t const& flag, std::uint64_t sign) const {
-    polling_wait<Reach> wait(reach, 0);
-    while (load_acquire<Reach::scope>(flag) != sign)
-      if (!wait.keep_polling()) return false;
-    return true;
   }
 
   template <class Group>

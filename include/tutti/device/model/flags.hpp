@@ -40,7 +40,7 @@ TUTTI_HOST_DEVICE inline void store_release(std::uint64_t& flag, std::uint64_t v
 #endif
 }
 
-// A word read and written as a whole, without ordering other memory.
+// A word read as a whole, without ordering other memory.
 template <flag_scope Scope>
 TUTTI_HOST_DEVICE inline std::uint64_t load_word(std::uint64_t const& word) {
 #if defined(__CUDA_ARCH__)
@@ -54,20 +54,9 @@ TUTTI_HOST_DEVICE inline std::uint64_t load_word(std::uint64_t const& word) {
   return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_relaxed);
 #endif
 }
-template <flag_scope Scope>
-TUTTI_HOST_DEVICE inline void store_word(std::uint64_t& word, std::uint64_t value) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (Scope == flag_scope::device)
-    asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(__cvta_generic_to_global(&word)), "l"(value) : "memory");
-  else
-    asm volatile("st.relaxed.sys.global.b64 [%0], %1;" ::"l"(__cvta_generic_to_global(&word)), "l"(value) : "memory");
-#else
-  std::atomic_ref(word).store(value, std::memory_order_relaxed);
-#endif
-}
 
-// Two words that travel as one access of 16 bytes, where each is read and written as a whole. Ordered as load_word and store_word;
-// for other devices.
+// Two words that travel as one access of 16 bytes, where each is read and written as a whole. Ordered as load_word; for
+// other devices.
 struct alignas(16) word_pair {
   std::uint64_t of[2];
 };
@@ -89,7 +78,7 @@ TUTTI_HOST_DEVICE inline void store_pair(word_pair& to, word_pair const& value) 
                "l"(value.of[1])
                : "memory");
 #else
-  for (int k = 0; k < 2; ++k) store_word<flag_scope::system>(to.of[k], value.of[k]);
+  for (int k = 0; k < 2; ++k) std::atomic_ref(to.of[k]).store(value.of[k], std::memory_order_relaxed);
 #endif
 }
 
@@ -136,6 +125,13 @@ TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {
 #else
   return std::atomic_ref(word).fetch_add(1, std::memory_order_acq_rel);
 #endif
+}
+
+// Whether this is the last of so many blocks to call it; `called` is 0 before the first and after the last.
+TUTTI_HOST_DEVICE inline bool is_last_of(int blocks, std::uint32_t& called) {
+  if (count_up(called) + 1 != static_cast<std::uint32_t>(blocks)) return false;
+  called = 0;
+  return true;
 }
 
 // Aborts the kernel when it cannot continue correctly. The process cannot use the device afterwards.
