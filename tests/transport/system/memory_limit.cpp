@@ -29,10 +29,13 @@ struct system_folder {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
+  void mount(std::string const& lines) const { write("/proc/self/mountinfo", lines); }
   std::size_t left() const { return memory_left(at.path()); }
 
   tutti::testing::temporary_folder at;
 };
+
+char const* const newer_at_usual_place = "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
 
 }  // namespace
 
@@ -67,9 +70,9 @@ TEST_CASE("the tightest of a process's groups of version 2 counts, and of their 
   system_folder const here;
   std::string const groups = "/sys/fs/cgroup";
   here.write("/proc/self/cgroup", "0::/job/step\n");
+  here.mount(newer_at_usual_place);
   here.write("/proc/meminfo", "MemTotal: 9 kB\nSwapFree:       4 kB\n");
   CHECK(here.left() == unlimited_memory);
-  here.write(groups + "/cgroup.controllers", "cpu memory\n");
   here.write(groups + "/job/memory.max", "1000\n");
   here.write(groups + "/job/memory.current", "400\n");
   here.write(groups + "/job/step/memory.max", "max\n");
@@ -87,12 +90,53 @@ TEST_CASE("the tightest of a process's groups of version 2 counts, and of their 
 
 TEST_CASE("where groups of version 1 and 2 are mounted, either may limit memory") {
   system_folder const here;
-  here.write("/proc/self/cgroup", "4:memory:/old\n0::/new\n");
+  here.write("/proc/self/cgroup", "5:cpu:/else\n4:hugetlb,memory:/old\n0::/new\n");
+  here.mount(
+      "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+      "34 31 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+      "35 31 0:32 / /sys/fs/cgroup/memory rw shared:2 master:1 - cgroup cgroup rw,hugetlb,memory\n"
+      "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
   here.write("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "1000\n");
   here.write("/sys/fs/cgroup/memory/old/memory.usage_in_bytes", "100\n");
   CHECK(here.left() == 900);
   here.write("/sys/fs/cgroup/unified/new/memory.max", "500\n");
   here.write("/sys/fs/cgroup/unified/new/memory.current", "100\n");
+  CHECK(here.left() == 400);
+}
+
+TEST_CASE("groups of version 1 limit memory and swap together") {
+  system_folder const here;
+  std::string const group = "/sys/fs/cgroup/memory/job";
+  here.write("/proc/self/cgroup", "4:memory:/job\n");
+  here.write("/proc/meminfo", "SwapFree: 4 kB\n");
+  here.mount("35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  here.write(group + "/memory.limit_in_bytes", "1000\n");
+  here.write(group + "/memory.usage_in_bytes", "700\n");
+  here.write(group + "/memory.stat", "total_inactive_file 40\n");
+  CHECK(here.left() == 340 + 4096);
+  here.write(group + "/memory.memsw.limit_in_bytes", "1500\n");
+  here.write(group + "/memory.memsw.usage_in_bytes", "800\n");
+  CHECK(here.left() == 740);
+  here.write(group + "/memory.memsw.limit_in_bytes", "100000\n");
+  CHECK(here.left() == 340 + 4096);
+}
+
+TEST_CASE("groups are found where they are mounted, even if only a part of them is") {
+  system_folder const here;
+  here.write("/proc/self/cgroup", "0::/box/job\n");
+  here.write("/groups/job/memory.max", "1000\n");
+  here.write("/groups/job/memory.current", "100\n");
+  here.mount(newer_at_usual_place);
+  CHECK(here.left() == unlimited_memory);
+  here.mount("31 23 0:28 /box /groups rw,relatime - cgroup2 none rw\n");
+  CHECK(here.left() == 900);
+  here.write("/groups/memory.max", "600\n");
+  here.write("/groups/memory.current", "200\n");
+  CHECK(here.left() == 400);
+  here.mount(
+      "31 23 0:28 /bo /groups rw,relatime - cgroup2 none rw\n");  // another group's, whose outer ones still count
+  CHECK(here.left() == 400);
+  here.write("/proc/self/cgroup", "0::box\n");  // which no system writes
   CHECK(here.left() == 400);
 }
 

@@ -20,8 +20,9 @@ inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>
 // drops them when memory is short. Above memory.high of version 2, the system does not kill them, but hardly lets them run.
 [[gnu::cold]] std::size_t memory_left_in(std::string const& folder);
 
-// The same of the swap. Groups of version 1 count it together with the memory, and are taken as unlimited here.
+// The same of the swap, which version 2 limits by itself, and of memory and swap together, as version 1 does.
 [[gnu::cold]] std::size_t swap_left_in(std::string const& folder);
+[[gnu::cold]] std::size_t memory_and_swap_left_in(std::string const& folder);
 
 // What all groups that this process is in leave to it, and the room in the swap. `root`: of the system's files, for tests.
 [[gnu::cold]] std::size_t memory_left(std::string const& root = "");

@@ -38,53 +38,100 @@ TUTTI_INLINE std::size_t number_after(std::string const& name, std::string const
   return at == text->npos ? 0 : leading_number(std::string_view(*text).substr(at + name.size())).value_or(0);
 }
 
+// What is left of a limit, if cached files, which the system can drop, do not count as used.
+TUTTI_INLINE std::size_t left_of(std::size_t limit, std::size_t used, std::size_t cached) {
+  return limit - std::min(limit, used - std::min(used, cached));
+}
+
+// The bytes of files that a group keeps in memory. Version 1 also counts what the group itself keeps, without those
+// inside it.
+TUTTI_INLINE std::size_t cached_in(std::string const& folder, bool older) {
+  std::string const details = join({folder, "/memory.stat"});
+  char const* const of_all = older ? "total_" : "";
+  return number_after(join({of_all, "inactive_file "}), details) +
+         number_after(join({of_all, "active_file "}), details);
+}
+
 TUTTI_INLINE std::size_t memory_left_in(std::string const& folder) {
   auto limit = number_in_file(join({folder, "/memory.max"})), used = number_in_file(join({folder, "/memory.current"}));
-  char const* of_all = "";  // version 1 also counts what the group itself uses, without those inside it
-  if (!used) {
+  bool const older = !used;
+  if (older) {
     limit = number_in_file(join({folder, "/memory.limit_in_bytes"}));
     used = number_in_file(join({folder, "/memory.usage_in_bytes"}));
-    of_all = "total_";
   } else if (auto const high = number_in_file(join({folder, "/memory.high"}))) {
     limit = std::min(*high, limit.value_or(unlimited_memory));
   }
-  if (!limit || !used) return unlimited_memory;
-  std::string const details = join({folder, "/memory.stat"});
-  std::size_t const cached =
-      number_after(join({of_all, "inactive_file "}), details) + number_after(join({of_all, "active_file "}), details);
-  return *limit - std::min(*limit, *used - std::min(*used, cached));
+  return limit && used ? left_of(*limit, *used, cached_in(folder, older)) : unlimited_memory;
 }
 
 TUTTI_INLINE std::size_t swap_left_in(std::string const& folder) {
   auto const limit = number_in_file(join({folder, "/memory.swap.max"})),
              used = number_in_file(join({folder, "/memory.swap.current"}));
-  return limit && used ? *limit - std::min(*limit, *used) : unlimited_memory;
+  return limit && used ? left_of(*limit, *used, 0) : unlimited_memory;
+}
+
+TUTTI_INLINE std::size_t memory_and_swap_left_in(std::string const& folder) {
+  auto const limit = number_in_file(join({folder, "/memory.memsw.limit_in_bytes"})),
+             used = number_in_file(join({folder, "/memory.memsw.usage_in_bytes"}));
+  return limit && used ? left_of(*limit, *used, cached_in(folder, true)) : unlimited_memory;
+}
+
+// Takes a text up to a separator from the start of another.
+TUTTI_INLINE std::string_view take_until(char separator, std::string_view& rest) {
+  std::string_view const out = rest.substr(0, rest.find(separator));
+  rest.remove_prefix(std::min(rest.size(), out.size() + 1));
+  return out;
+}
+
+// Whether one of the words, which commas separate, is "memory".
+TUTTI_INLINE bool lists_memory(std::string_view words) {
+  while (!words.empty())
+    if (take_until(',', words) == "memory") return true;
+  return false;
+}
+
+// The group of this process in the hierarchy that limits memory, of version 1 or 2, from lines such as "4:memory:/job/step"
+// of version 1 and "0::/job/step" of version 2.
+TUTTI_INLINE std::optional<std::string_view> group_in(std::string_view lines, bool older) {
+  while (!lines.empty()) {
+    std::string_view group = take_until('\n', lines);
+    take_until(':', group);
+    std::string_view const kinds = take_until(':', group);
+    if (older ? lists_memory(kinds) : kinds.empty()) return group;
+  }
+  return {};
 }
 
 TUTTI_INLINE std::size_t memory_left(std::string const& root) {
-  std::string const groups = read_file(join({root, "/proc/self/cgroup"})).value_or("");
-  std::size_t left = unlimited_memory, swap = 1024 * number_after("SwapFree:", join({root, "/proc/meminfo"}));
-  // Lines such as "4:memory:/job/step" of version 1 and "0::/job/step" of version 2.
-  for (std::string_view rest = groups; !rest.empty();) {
-    std::string_view const line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    std::size_t const first = line.find(':'), second = line.find(':', first + 1);
-    if (second == line.npos) continue;
-    std::string_view const kinds = line.substr(first + 1, second - first - 1);
-    if (!kinds.empty() && kinds != "memory") continue;
-    // Beside version 1, version 2 is in "unified".
-    bool const older = !kinds.empty(), beside = !older && !read_file(join({root, "/sys/fs/cgroup/cgroup.controllers"}));
-    char const* const mounted = older ? "/memory" : beside ? "/unified" : "";
+  std::string const groups = read_file(join({root, "/proc/self/cgroup"})).value_or(""),
+                    mounts = read_file(join({root, "/proc/self/mountinfo"})).value_or("");
+  std::size_t left = unlimited_memory, both = left,
+              swap = 1024 * number_after("SwapFree:", join({root, "/proc/meminfo"}));
+  // Lines such as "35 31 0:32 /part /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory": a part of a hierarchy of
+  // version 1, and where it is mounted.
+  for (std::string_view rest = mounts; !rest.empty();) {
+    std::string_view line = take_until('\n', rest);
+    std::string_view kind = line.substr(std::min(line.size(), line.find(" - ") + 3));
+    std::string_view const type = take_until(' ', kind);
+    take_until(' ', kind);  // the source
+    bool const older = type == "cgroup" && lists_memory(kind);
+    auto const mine = older || type == "cgroup2" ? group_in(groups, older) : std::nullopt;
+    if (!mine) continue;
+    for (int i = 0; i < 3; ++i) take_until(' ', line);
+    std::string_view const part = take_until(' ', line), mounted = take_until(' ', line);
+    std::string_view group = *mine;
+    if (group.starts_with(part) && group.substr(part.size()).starts_with('/')) group.remove_prefix(part.size());
+    if (group == part || group == "/") group = "";
     // The folders of outer groups too. In a container only the last, which is its own, may exist.
-    for (std::string_view group = line.substr(second + 1);;) {
-      std::string const folder = join({root, "/sys/fs/cgroup", mounted, group});
+    for (;; group = group.substr(0, std::min(group.rfind('/'), group.size() - 1))) {
+      std::string const folder = join({root, mounted, group});
       left = std::min(left, memory_left_in(folder));
       swap = std::min(swap, swap_left_in(folder));
+      both = std::min(both, memory_and_swap_left_in(folder));
       if (group.empty()) break;
-      group = group.substr(0, group.rfind('/'));
     }
   }
-  return left + std::min(unlimited_memory - left, swap);
+  return std::min(both, left + std::min(unlimited_memory - left, swap));
 }
 
 }  // namespace tutti::detail
