@@ -48,6 +48,30 @@ TEST_CASE("the last bucket is small") {
         std::vector<indices>{{0}, {1, 2, 3}});
 }
 
+TEST_CASE("plans with other sizes have all parameters in the same places, and buckets begin at cache lines") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 100; ++round) {
+    indices counts(1 + random() % 20), order(counts.size());
+    for (std::size_t& n : counts) n = random() % 50;
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<bucket_sizes> all;
+    for (std::size_t const bytes : {80u, 200u, 640u, 100000u})
+      all.push_back({.bytes = bytes, .first_bytes = 60, .last_bytes = 60});
+    bucket_plan const first = plan_buckets(counts, order, all[0], 4, all);
+    for (bucket_sizes const& sizes : all) {
+      bucket_plan const plan = plan_buckets(counts, order, sizes, 4, all);
+      CHECK(plan.elements == first.elements);
+      CHECK(parameters_of(plan) == parameters_of(plan_buckets(counts, order, sizes, 4)));
+      for (std::size_t i = 0; i < counts.size(); ++i) CHECK(plan.places[i].begin == first.places[i].begin);
+      for (auto const& b : plan.buckets) {
+        CHECK(b.begin % 16 == 0);
+        auto const& last = plan.places[b.parameters.back()];
+        CHECK(b.begin + b.count == last.begin + last.count);
+      }
+    }
+  }
+}
+
 TEST_CASE("every parameter has a place of its own in its bucket") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <set>
@@ -263,7 +264,7 @@ void check_broadcast(Comm& comm) {
   expect(first[4] == comm.size() - 1, "not the values of the last rank");
 }
 
-// Buckets whose size is searched for: all ranks have the same, and the means are right whatever it is.
+// Buckets whose size is searched for: all ranks have the same, the means are right whatever it is, and no gradient moves.
 template <class Comm>
 void check_adaptive_buckets(Comm& comm, bool by_priority = false) {
   made_up_model some(comm.size(), 3);
@@ -273,7 +274,10 @@ void check_adaptive_buckets(Comm& comm, bool by_priority = false) {
                                  .by_priority = by_priority});
   std::mt19937 order(static_cast<unsigned>(comm.rank()));
   std::set<std::size_t> seen;
+  float const* first = nullptr;
   for (int step = 0; step < 40; ++step) {
+    if (step == 1) first = model.gradient(0).data();  // the first step has rebuilt the buckets
+    expect(step == 0 || model.gradient(0).data() == first, "a gradient has moved");
     if (some.passes(step) > 1) model.zero();
     {
       auto const local = model.accumulate();
@@ -289,6 +293,34 @@ void check_adaptive_buckets(Comm& comm, bool by_priority = false) {
     seen.insert(buckets[0]);
   }
   expect(seen.size() > 1, "no other size was tried");
+}
+
+// A hook that adds in rank order has the same bits in buckets of any size, so those of a search do not change the result.
+template <class Comm>
+void check_bits_of_adaptive_buckets(Comm& comm) {
+  std::vector<std::vector<float>> parameters;
+  for (std::size_t const n : {100u, 300u, 50u, 700u}) parameters.emplace_back(n);
+  auto const trained = [&](training::data_parallel_options const& options) {
+    training::data_parallel model(comm, parameters, options, training::average{{.algorithm = algorithm_id::two_shot}});
+    std::mt19937 random(static_cast<unsigned>(comm.rank()));
+    std::normal_distribution<float> normal;
+    std::vector<float> out;
+    std::set<std::size_t> buckets;
+    for (int step = 0; step < 12; ++step) {
+      for (std::size_t i = parameters.size(); i-- > 0;) {
+        for (float& g : model.gradient(i)) g = normal(random);
+        model.ready(i);
+      }
+      buckets.insert(model.plan().buckets.size());
+      model.finish();
+      for (std::size_t i = 0; i < parameters.size(); ++i) std::ranges::copy(model.gradient(i), std::back_inserter(out));
+    }
+    expect(options.adapt.has_value() == (buckets.size() > 1), "the search tried no other buckets");
+    return out;
+  };
+  expect(trained({.buckets = {.bytes = 1024, .first_bytes = 256, .last_bytes = 256},
+                  .adapt = training::adaptive_buckets{.least_bytes = 64, .most_bytes = 4096}}) == trained({}),
+         "other buckets have other bits");
 }
 
 template <class Comm>

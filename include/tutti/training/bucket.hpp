@@ -30,7 +30,8 @@ struct bucket {
   std::size_t index = 0;   // among the buckets of a step, in the order of the plan
   std::size_t layout = 0;  // changes when gradients are divided into buckets anew
   std::span<T> gradients{};
-  std::span<bucket_part<T> const> parts{};  // of which the gradients consist, in this order
+  // Of which the gradients consist, in this order. With data_parallel_options::adapt, there may be a few elements between them.
+  std::span<bucket_part<T> const> parts{};
 };
 
 // How a bucket is reduced. A hook starts calls on the communicator, the same on all ranks, and returns the work after

@@ -25,8 +25,9 @@ struct bucket_plan {
   std::vector<place> places{};    // of each parameter
   std::size_t elements = 0;
 
-  // Adds an empty bucket, which begins at a cache line; and a parameter of so many elements to the last bucket, which needs a
-  // place already.
+  // Goes on at a cache line; adds an empty bucket, which begins at one; and adds a parameter of so many elements to the last
+  // bucket, which needs a place already.
+  void align(std::size_t element_bytes);
   void begin_bucket(std::size_t element_bytes);
   void add(std::size_t parameter, std::size_t count);
 };
@@ -42,9 +43,12 @@ struct bucket_sizes {
   friend bool operator==(bucket_sizes const&, bucket_sizes const&) = default;
 };
 
-// `counts`: elements of each parameter. `order`: all parameters, in the order in which their gradients become ready.
+// `counts`: elements of each parameter. `order`: all parameters, in the order in which their gradients become ready. `others`:
+// sizes with which a plan has all parameters in the same places, so that gradients need not move when these sizes change. Then
+// a bucket may contain a few elements between parameters that belong to none.
 bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::size_t const> order,
-                         bucket_sizes const& sizes, std::size_t element_bytes);
+                         bucket_sizes const& sizes, std::size_t element_bytes,
+                         std::span<bucket_sizes const> others = {});
 
 }  // namespace tutti::training
 

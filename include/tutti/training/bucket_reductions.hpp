@@ -56,6 +56,7 @@ class bucket_reductions {
   void begin() {
     pass.begin(gradients_.plan());
     turns_.begin(gradients_.plan());
+    pass_begin_ = {};
   }
   // The gradients were divided into buckets anew.
   void begin_layout() {
@@ -69,6 +70,7 @@ class bucket_reductions {
     pass.report(parameter, where);
     if (pass.accumulates()) return;
     auto const begin = clock::now();
+    if (pass_begin_ == clock::time_point()) pass_begin_ = begin;
     while (pass.next_is_full()) pass.take_next();
     start_some();
     statistics.driven += clock::now() - begin;
@@ -99,6 +101,7 @@ class bucket_reductions {
     in_flight_.wait(agreement_, begin, statistics);
     in_flight_.count(statistics);
     used = pass.used();
+    statistics.passes += clock::now() - (pass_begin_ == clock::time_point() ? begin : pass_begin_);
   }
 
   // Calls f(). If it throws, the step ends on all ranks.
@@ -176,6 +179,7 @@ class bucket_reductions {
   bucket_turns<Transport> turns_;
   gradient_array<T, Transport>& gradients_;
   work agreement_;  // on the parameters that are used
+  clock::time_point pass_begin_{};
   bool find_unused_ = false;
   std::size_t layout_ = static_cast<std::size_t>(-1);  // begin_layout() makes it 0
 };

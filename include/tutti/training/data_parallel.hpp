@@ -65,8 +65,9 @@ namespace tutti::training {
 //
 // Bits      all ranks get the same. They depend on the buckets, hence on bucket_sizes, but not on the order in which buckets are
 //           reduced. They differ between the first step and later ones if the buckets are rebuilt. Where rank 0 may report
-//           gradients in another order in another run, set rebuild = false to get the same bits again; with adapt, times
-//           decide on the buckets.
+//           gradients in another order in another run, set rebuild = false to get the same bits again. With adapt, times
+//           decide on the buckets; the bits stay the same if the hook adds in rank order, whatever the buckets, as
+//           average{{.algorithm = algorithm_id::two_shot}} does.
 // Errors    misuse throws bad_argument on the rank that commits it, before anything else happens there. If a rank is
 //           lost, wait() or finish() throws on the others, as any collective does. If a step fails on one rank alone, because
 //           the hook has thrown there for example, they throw that there, and `revoked` on the others. Afterwards destroy
@@ -97,8 +98,8 @@ class data_parallel {
   }
 
   // The gradient of a parameter: write it before ready(), read the mean after wait() or finish(). Ask for it in every step,
-  // because finish() moves gradients when it rebuilds the buckets: at the end of the first step, and with adapt in later
-  // ones. What was asked for in such a step may still be read, for the mean, until the next finish().
+  // because finish() moves gradients when it rebuilds the buckets, at the end of the first step. What was asked for in that step
+  // may still be read, for the mean, until the next finish().
   std::span<T> gradient(std::size_t parameter, std::source_location where = std::source_location::current()) {
     reductions_.pass.expect_parameter(parameter, where);
     return gradients_.of_parameter(parameter);
@@ -192,7 +193,8 @@ class data_parallel {
     reductions_.open(options, where);
     if (options.adapt) {
       search_.emplace(*options.adapt, options.buckets.bytes, elements() * sizeof(T));
-      options_.buckets.bytes = search_->bytes();
+      for (std::size_t const bytes : search_->sizes()) sizes_.push_back(with_bytes(bytes));
+      options_.buckets = sizes_[0];
     }
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
@@ -211,7 +213,7 @@ class data_parallel {
 
   void lay_out(std::vector<std::size_t> order) {
     order_ = std::move(order);
-    gradients_ = gradient_array(comm_, order_, shapes_, options_.buckets);
+    gradients_ = gradient_array(comm_, order_, shapes_, options_.buckets, sizes_);
     reductions_.begin_layout();
   }
 
@@ -219,24 +221,27 @@ class data_parallel {
   void rebuild(std::source_location where) {
     std::vector<std::size_t> order = reductions_.pass.observed_order(order_);
     tutti::broadcast(comm_, order, 0, {}, where);
-    if (order != order_) move(std::move(order));
-  }
-  // Collective. Tries another size of buckets if enough steps have been seen with this one.
-  void adapt(std::source_location where) {
-    auto const before = std::exchange(cost_before_, statistics().waited + statistics().driven);
-    if (!search_->saw(cost_before_ - before)) return;
-    std::int64_t const largest = all_reduce(comm_, std::int64_t{search_->median().count()}, max{}, {}, where);
-    search_->judge(std::chrono::nanoseconds(largest));
-    if (options_.buckets.bytes == search_->bytes()) return;
-    options_.buckets.bytes = search_->bytes();
-    move(order_);
-  }
-  // Divides the gradients into buckets of options_.buckets, in this order.
-  void move(std::vector<std::size_t> order) {
+    if (order == order_) return;
     moved_ = moved_gradients(std::move(gradients_));
     lay_out(std::move(order));
     for (std::size_t i = 0; i < size(); ++i)
       std::ranges::copy(moved_.of_parameter(i), gradients_.of_parameter(i).begin());
+  }
+  // Collective. Tries another size of buckets if enough steps have been seen with this one.
+  void adapt(std::source_location where) {
+    auto const before = std::exchange(passes_before_, statistics().passes);
+    if (!search_->saw(passes_before_ - before)) return;
+    std::int64_t const largest = all_reduce(comm_, std::int64_t{search_->median().count()}, max{}, {}, where);
+    search_->judge(std::chrono::nanoseconds(largest));
+    if (options_.buckets.bytes == search_->bytes()) return;
+    options_.buckets = with_bytes(search_->bytes());
+    gradients_.divide(order_, shapes_, options_.buckets, sizes_);
+    reductions_.begin_layout();
+  }
+  bucket_sizes with_bytes(std::size_t bytes) const {
+    bucket_sizes out = options_.buckets;
+    out.bytes = bytes;
+    return out;
   }
 
   communicator<Transport>& comm_;
@@ -247,7 +252,8 @@ class data_parallel {
   moved_gradients moved_;
   tutti::detail::bucket_reductions<T, Transport, Hook> reductions_;
   std::optional<tutti::detail::bucket_search> search_;
-  std::chrono::nanoseconds cost_before_{};  // of all steps but the last
+  std::vector<bucket_sizes> sizes_;           // that adapt() may choose
+  std::chrono::nanoseconds passes_before_{};  // of all steps but the last
   bool first_step_ = true;
   int exceptions_ = std::uncaught_exceptions();
   std::optional<tutti::progress_thread> driver_;

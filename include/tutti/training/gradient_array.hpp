@@ -24,14 +24,22 @@ template <class T, class Transport>
 class gradient_array {
  public:
   gradient_array() = default;
-  // `shapes`: of each parameter, at least one extent each; they must outlive this object. `order`: as for plan_buckets.
+  // `shapes`: of each parameter, at least one extent each; they must outlive this object. `order` and `others`: as for
+  // plan_buckets.
   gradient_array(communicator<Transport> const& comm, std::span<std::size_t const> order,
-                 std::span<std::vector<std::size_t> const> shapes, training::bucket_sizes const& sizes)
-      : plan_(training::plan_buckets(counts_of(shapes), order, sizes, sizeof(T))), values_(comm, plan_.elements) {
-    for (auto const& b : plan_.buckets) {
-      auto& parts = parts_.emplace_back();
-      for (std::size_t const i : b.parameters) parts.push_back({i, of_parameter(i), shapes[i]});
-    }
+                 std::span<std::vector<std::size_t> const> shapes, training::bucket_sizes const& sizes,
+                 std::span<training::bucket_sizes const> others)
+      : plan_(training::plan_buckets(counts_of(shapes), order, sizes, sizeof(T), others)),
+        values_(comm, plan_.elements) {
+    list_parts(shapes);
+  }
+
+  // Divides the gradients into other buckets; they stay where they are. All arguments but `sizes` are those of before, and these are
+  // among the others.
+  void divide(std::span<std::size_t const> order, std::span<std::vector<std::size_t> const> shapes,
+              training::bucket_sizes const& sizes, std::span<training::bucket_sizes const> others) {
+    plan_ = training::plan_buckets(counts_of(shapes), order, sizes, sizeof(T), others);
+    list_parts(shapes);
   }
 
   training::bucket_plan const& plan() const noexcept { return plan_; }
@@ -53,6 +61,13 @@ class gradient_array {
     std::vector<std::size_t> out;
     for (auto const& shape : shapes) out.push_back(elements_of_shape(shape));
     return out;
+  }
+  void list_parts(std::span<std::vector<std::size_t> const> shapes) {
+    parts_.clear();
+    for (auto const& b : plan_.buckets) {
+      auto& parts = parts_.emplace_back();
+      for (std::size_t const i : b.parameters) parts.push_back({i, of_parameter(i), shapes[i]});
+    }
   }
 
   training::bucket_plan plan_;

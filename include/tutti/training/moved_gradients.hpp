@@ -33,7 +33,7 @@ class moved_gradients {
     refuse(rank,
            join({"the gradient of parameter ", parameter,
                  " was written to where it was in the last step, but it has moved"}),
-           "call gradient() in every step, or set rebuild = false and no adapt", where);
+           "call gradient() in every step, or set rebuild = false", where);
   }
 
  private:

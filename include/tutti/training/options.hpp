@@ -15,8 +15,8 @@ namespace training {
 // The same on all ranks, except for progress_thread.
 struct data_parallel_options {
   bucket_sizes buckets{};
-  // Steps try other sizes, too, and keep one with which they clearly wait less; bits then differ from run to run. Costs an
-  // all_reduce of 8 bytes every few steps, and moves gradients when the size changes.
+  // Steps try other sizes, too, and keep one with which they clearly take less time; bits then differ from run to run, unless the
+  // hook adds in rank order. Costs an all_reduce of 8 bytes every few steps.
   std::optional<adaptive_buckets> adapt{};
   int concurrent = 1;  // buckets that are reduced at the same time, each on a communicator of its own
   // Buckets that the next forward pass needs first are reduced first; see data_parallel::wait. Costs an all_reduce of 8 bytes for

@@ -17,9 +17,10 @@ struct training_statistics {
     std::chrono::nanoseconds awaited{};    // what finish() waited for it, after those before it; and wait()
   };
 
-  std::size_t steps = 0;          // calls of finish()
-  std::size_t bytes = 0;          // of all gradients that were reduced
-  std::size_t message_bytes = 0;  // what this rank contributed to the calls that did it; less if a hook compresses
+  std::size_t steps = 0;              // calls of finish()
+  std::size_t bytes = 0;              // of all gradients that were reduced
+  std::size_t message_bytes = 0;      // what this rank contributed to the calls that did it; less if a hook compresses
+  std::chrono::nanoseconds passes{};  // from the first ready() of a step to the end of finish()
   std::chrono::nanoseconds in_flight{};  // from the start of the first bucket of a step to the end of the last
   std::chrono::nanoseconds busy{};       // the part of it with a bucket in flight
   std::chrono::nanoseconds waited{};     // in finish() and wait(), with nothing left to compute
