@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti::compiled: every definition that is no template.
 #include "tutti/analyze/critical_path_impl.hpp"
+#include "tutti/analyze/verify_impl.hpp"
 #include "tutti/analyze/verify_two_level_impl.hpp"
 #include "tutti/core/crc32c_impl.hpp"
 #include "tutti/core/error_impl.hpp"
@@ -13,6 +14,7 @@
 #include "tutti/device/nccl/team_impl.hpp"
 #include "tutti/fault/observer_impl.hpp"
 #include "tutti/fault/output_file_impl.hpp"
+#include "tutti/fault/own_schedules_impl.hpp"
 #include "tutti/fault/recorder_impl.hpp"
 #include "tutti/fault/settings_impl.hpp"
 #include "tutti/fault/survival_impl.hpp"

@@ -8,9 +8,11 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "support/expect.hpp"
+#include "tutti/analyze/verify.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -85,6 +87,15 @@ struct first {
   int operator()(int a, int) const { return a; }
 };
 
+// Takes longer than the timeout of the call.
+struct slow {
+  static constexpr bool commutative = true;
+  int operator()(int a, int b) const {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return a + b;
+  }
+};
+
 // The error of one rank; empty if none threw.
 template <class F>
 std::string failure_of(F f) {
@@ -147,21 +158,28 @@ TEST_CASE("what it cannot do is refused in its name") {
   CHECK_MESSAGE(contains(text, "crowded has more than 4 lanes and phases"), text);
 }
 
-TEST_CASE("where ranks make the same calls, an algorithm of the program's own is suspected") {
+TEST_CASE("where ranks make the same calls, an algorithm of the program's own is verified") {
+  using namespace std::chrono_literals;
   std::string text = failure_of([](auto& comm) {
     std::vector<int> v(2);
-    all_reduce<hopeful>(comm, v, sum{}, {.timeout = std::chrono::milliseconds(200)});
+    all_reduce<hopeful>(comm, v, sum{}, {.timeout = 200ms});
   });
   INFO(text);
   CHECK(contains(text, "did not complete within 0.2 s"));
   CHECK(contains(text,
-                 "hopeful of call #1 is the program's own algorithm, whose schedule tutti::analyze::verify can check"));
+                 "call #1 is by hopeful, the program's own algorithm, which is wrong for 3 ranks: deadlock: rank 2"));
   text = failure_of([](auto& comm) {
     std::vector<int> v(2), w(3);
     all_reduce<forgetful>(comm, v);
     all_reduce<star>(comm, w);
   });
   INFO(text);
-  CHECK(contains(text, "rank 2"));
-  CHECK(contains(text, "forgetful of call #1 is the program's own algorithm"));
+  CHECK(contains(text, "call #1 is by forgetful, the program's own algorithm, which is wrong for 3 ranks: "));
+  text = failure_of([](auto& comm) {
+    std::vector<int> v(2);
+    all_reduce<star>(comm, v, slow{}, {.timeout = 200ms});
+  });
+  INFO(text);
+  CHECK(
+      contains(text, "call #1 is by star, the program's own algorithm, which the verifier finds correct for 3 ranks"));
 }

@@ -8,15 +8,46 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/expect.hpp"
+#include "tutti/analyze/verify.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
+
+// Right for two ranks. Of three, rank 2 waits for a result that rank 0 does not send.
+struct half_told {
+  static constexpr std::string_view name = "half_told";
+};
+template <>
+struct tutti::schedule<half_told, collective::all_reduce> : schedule_defaults {
+  constexpr int steps(shape s, position) const { return s.ranks > 1 ? 2 : 0; }
+  constexpr step at(shape s, position me, int i) const {
+    if (me.rank == 0 && i == 0)
+      return {.from = everyone(s), .own = {space::input}, .keep = {space::output}, .complete = true};
+    if (me.rank == 0) return {.to = one(1), .give = {space::output}};
+    if (i == 0) return {.to = one(0), .give = {space::input}};
+    return {.from = one(0), .keep = {space::output}};
+  }
+};
+
+TEST_CASE("an error in a call by an algorithm of the program's says what is wrong with its schedule") {
+  auto const sum_of_all = [](auto& comm) {
+    std::vector<float> v(1000, 1);
+    all_reduce<half_told>(comm, v, sum{}, {.protocol = protocol::staged, .timeout = 500ms});
+    expect(v[0] == static_cast<float>(comm.size()), "another sum");
+  };
+  CHECK_NOTHROW(run_local(2, sum_of_all));
+  CHECK_THROWS_WITH_AS(run_local(3, sum_of_all),
+                       doctest::Contains("call #1 is by half_told, the program's own algorithm, which is wrong for 3 "
+                                         "ranks: deadlock: rank 2"),
+                       error);
+}
 
 TEST_CASE("ranks that write past each other learn of it by the next message that is read") {
   auto const check = [](int ranks, auto wrong) {

@@ -3,9 +3,11 @@
 // order, all ranks get the same bits, no rank touches memory that it does not have, and nothing deadlocks.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/algorithm/flaw_finder.hpp"
 #include "tutti/analyze/circumstances.hpp"
 #include "tutti/analyze/step_check.hpp"
 #include "tutti/analyze/symbolic_execution.hpp"
@@ -29,4 +31,13 @@ verdict verify(S const& schedule, collective what, shape s, circumstances how = 
   }
 }
 
+// The first flaw of a schedule in the circumstances that its properties allow. An error in a call by a program's own
+// algorithm says what it finds.
+[[gnu::cold]] std::string find_flaw(dynamic_schedule const& of, collective what, shape const& s);
+inline bool const errors_say_flaws = (tutti::detail::find_flaw = find_flaw, true);
+
 }  // namespace tutti::analyze
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/analyze/verify_impl.hpp"
+#endif

@@ -62,7 +62,10 @@ class begun_call {
     request const& r = call.asked;
     on.introduce(r.type, call.names->type);
     if (r.op != 0) on.introduce(r.op, call.names->operation);
-    if (r.unlisted != nullptr) on.introduce(r.unlisted->id, r.unlisted->name);
+    if (r.unlisted != nullptr) {
+      on.introduce(r.unlisted->id, r.unlisted->name);
+      note_own_schedule(r);
+    }
     return make_plan(on, r, call.schedules, call.where);
   }
 

@@ -41,6 +41,7 @@ struct unlisted_algorithm {
   std::string_view name;
   std::uint32_t id = 0;  // type_id
   dynamic_schedule schedule;
+  bool verified = false;  // the schedule is one of the library's
 };
 
 // The part of a call that all ranks must agree on, and that decides the algorithm. Equal on all ranks in a correct

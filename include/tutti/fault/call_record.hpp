@@ -14,6 +14,7 @@
 #include "tutti/core/type_name.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/execute/transfer.hpp"
+#include "tutti/fault/own_schedules.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
@@ -78,6 +79,7 @@ inline std::uint32_t fingerprint_of(call_words const& words) { return static_cas
 // The number of the name of an algorithm that is not registered; 0 for those that are.
 inline std::uint32_t own_algorithm_of(call_words const& words) { return static_cast<std::uint32_t>(words[5]); }
 inline collective what_of(call_words const& words) { return static_cast<collective>(words[0] >> 32 & 0xff); }
+inline std::int32_t root_of(call_words const& words) { return static_cast<std::int32_t>(words[3] & 0xffffffff); }
 
 // Decoded words of a call, with the names that `rank` has put on the board.
 struct readable_call {
@@ -106,7 +108,7 @@ template <class Board>
           .count = ragged ? 0 : words[1],
           .bytes = what == collective::barrier ? 0 : words[1] * words[4],
           .counts = static_cast<std::uint32_t>(words[3] >> 32),
-          .root = rooted(what) ? static_cast<std::int32_t>(words[3] & 0xffffffff) : -1};
+          .root = rooted(what) ? root_of(words) : -1};
 }
 
 // The call site as part of a sentence.
@@ -133,14 +135,13 @@ template <class Board>
 }
 
 // Where ranks make the same calls and their messages do not fit, the schedule may be wrong. The registered ones are
-// proven; if the last call of this rank or the one before used another, returns words that say how to check it.
+// proven; if the last call of this rank or the one before used another, returns what the verifier says of it.
 template <class Board>
-[[gnu::cold]] std::string doubt_about_schedule(Board const& notices, int rank, std::uint64_t last) {
+[[gnu::cold]] std::string doubt_about_schedule(Board const& notices, int rank, int ranks, std::uint64_t last) {
   // A message that the call before has left behind shows only now.
   for (std::uint64_t call = std::max<std::uint64_t>(last, 2) - 1; call <= last; ++call)
     if (auto const words = notices.find(rank, call); words && own_algorithm_of(*words) != 0)
-      return join({"; ", readable(*words, notices, rank).algorithm, " of call #", call,
-                   " is the program's own algorithm, whose schedule tutti::analyze::verify can check"});
+      return doubt_about(own_algorithm_of(*words), what_of(*words), ranks, root_of(*words), call);
   return {};
 }
 

@@ -148,7 +148,7 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
   }
   if (first < 0)
     absent = join({"; all ranks have arrived, but at least one of them makes no progress",
-                   doubt_about_schedule(*notices_, rank(), sequence())});
+                   doubt_about_schedule(*notices_, rank(), ranks(), sequence())});
   double const seconds = std::chrono::duration<double>(timeout).count();
   this->raise({static_cast<int>(error_code::timeout), rank(), first,
                join({this_call(), " did not complete within ", seconds, " s", absent})},
@@ -171,7 +171,7 @@ void faults_in_call<Transport>::report(protocol_violation const& s, std::source_
           : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " or more bytes" : " bytes", " where rank ", rank(),
                   " expects ", s.expected, s.expected_more ? " or more" : "", " (slice by slice)"});
   this->raise({static_cast<int>(error_code::mismatch), rank(), s.peer,
-               join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), sequence())})},
+               join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())})},
               where, this->in_call);
 }
 
