@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -516,6 +518,48 @@ void check_probes(Comm& comm) {
   expect_error(error_of([&] { static_cast<void>(probe(comm, p)); }), error_code::bad_argument, "probe names rank");
   expect_error(error_of([&] { static_cast<void>(iprobe(comm, 0, -3)); }), error_code::bad_argument,
                "iprobe has tag -3");
+}
+
+// Where messages of all ranks have arrived, receives and probes from any source take turns.
+template <class Comm>
+void check_turns(Comm& comm) {
+  int const p = comm.size();
+  for (bool const probes : {false, true}) {
+    std::array<int, 1> const mine{comm.rank()};
+    for (int i = 0; comm.rank() != 1 && i < 2; ++i) send(comm, mine, 1);
+    barrier(comm);
+    std::vector<int> taken(static_cast<std::size_t>(p));
+    for (int i = 0; comm.rank() == 1 && i < 2 * (p - 1); ++i) {
+      int const from = probes ? probe(comm, any_source).source : any_source;
+      std::array<int, 1> in{};
+      int const turns = ++taken[static_cast<std::size_t>(recv(comm, in, from).source)];
+      expect(turns == 1 + i / (p - 1), "a rank was served twice while another waited");
+    }
+    barrier(comm);
+  }
+}
+
+// Several threads of a rank probe, each for messages of its own tag.
+template <class Comm>
+void check_probes_of_threads(Comm& comm) {
+  int const p = comm.size(), me = comm.rank();
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int tag = 0; tag < 3; ++tag)
+      threads.emplace_back([&, tag] {
+        for (std::size_t count = 1; count <= 50; ++count) {
+          std::vector<int> const out(count, tag);
+          work sent = isend(comm, out, (me + 1) % p, tag);
+          probed const next = probe(comm, any_source, tag);
+          std::vector<int> in(next.template count<int>());
+          recv(comm, in, next.source, tag);
+          if (in != out) ++wrong;
+          sent.wait();
+        }
+      });
+  }
+  expect(wrong == 0, "a thread got a message of another");
 }
 
 // Probes for messages that never come: a deadline, and a rank that has closed its communicator.

@@ -21,6 +21,8 @@ TEST_CASE("messages arrive over loopback") {
   for (int const ranks : {2, 4}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_messages_by_thread(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_turns(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_probes_of_threads(comm); }));
   }
 }
 

@@ -35,6 +35,8 @@ TEST_CASE("messages arrive over shm") {
   for (int const ranks : {2, 4}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_messages_by_thread(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_turns(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_probes_of_threads(comm); }));
   }
 }
 
@@ -62,7 +64,7 @@ TEST_CASE("a rank that has become another program is lost, and its memory is not
 }
 
 TEST_CASE("a rank that is killed ends the messages of all who wait for it") {
-  for (int const way : {0, 1, 2}) {
+  for (int const way : {0, 1, 2, 3, 4}) {
     CAPTURE(way);
     auto const run = [&](auto& all) {
       auto comm = all.subgroup({0, 1, 2});
@@ -71,7 +73,10 @@ TEST_CASE("a rank that is killed ends the messages of all who wait for it") {
       auto const wait = [&] {
         if (way == 0) send(comm, data, 1);
         else if (way == 1) recv(comm, data, any_source);
-        else irecv(comm, data, 1).wait();
+        else if (way == 2) irecv(comm, data, 1).wait();
+        else if (way == 3) static_cast<void>(probe(comm, any_source));
+        else
+          while (!iprobe(comm, 1)) std::this_thread::yield();
       };
       expect_error(error_of(wait), error_code::rank_lost, "rank 1 (process ");
       expect_error(error_of([&] { barrier(comm); }), error_code::rank_lost, "while rank ");

@@ -104,10 +104,18 @@ class messenger : message_receiver<Transport> {
   // With all ranks, if one of them may send what a receive awaits; else with those that this rank has dealt with. These may become
   // more meanwhile.
   void move() {
-    if (unmatched_.awaits_any())
-      for (int r = 0; r < transport_.ranks(); ++r) move(r);
+    if (unmatched_.awaits_any()) move_with_all();
     else
       for (std::size_t i = 0; i < peers_.known().size(); ++i) move(peers_.known()[i]);
+  }
+  // Begins after the rank that was served last, so that a busy sender does not keep the others waiting.
+  void move_with_all() {
+    for (int i = 0, r = first_; i < transport_.ranks(); ++i) {
+      bool const awaited = unmatched_.awaits_any();
+      move(r);
+      if (++r == transport_.ranks()) r = 0;
+      if (awaited && !unmatched_.awaits_any()) first_ = r;
+    }
   }
   void move(int with) {
     if (!of(with).idle()) flush(with);
@@ -151,6 +159,7 @@ class messenger : message_receiver<Transport> {
     else keep({rank(), front, nullptr, nullptr});
   }
 
+  int first_ = 0;            // where the next search for a message from any rank begins
   bool responsive_ = false;  // peers have been told that this rank is polling
 };
 
