@@ -86,6 +86,7 @@ TEST_CASE("a record has the last messages, and which of them have not ended") {
     barrier(comm);
     send(comm, late, peer, 7);
     expect(next.get() == received{peer, 7, 3}, "what was sent");
+    expect(!iprobe(comm, peer, 8), "a message that nobody sent");
     comm.write_record(prefix + "-later");
   });
   for (int r = 0; r < 2; ++r) {
@@ -96,7 +97,7 @@ TEST_CASE("a record has the last messages, and which of them have not ended") {
     CHECK(last["message"] == "recv of up to 3 double from rank " + std::to_string(1 - r) + ", tag 7");
     CHECK(last["ended"] == false);
     CHECK(last["where"].get<std::string>().find("recorder.cpp:") != std::string::npos);
-    CHECK(before["sends"] == (r == 0));
+    CHECK(before["kind"] == (r == 0 ? "send" : "recv"));
     CHECK(before["tag"] == 99);
     CHECK(before["bytes"] == 40);
     CHECK(before["ended"] == true);
@@ -105,9 +106,11 @@ TEST_CASE("a record has the last messages, and which of them have not ended") {
       CHECK(before["source"] == 0);
     }
     json const later = read(prefix + "-later." + std::to_string(r) + ".json")["messages"];
-    CHECK(later[later.size() - 2]["number"] == 101);
+    CHECK(later[later.size() - 3]["number"] == 101);
+    CHECK(later[later.size() - 3]["ended"] == true);
     CHECK(later[later.size() - 2]["ended"] == true);
-    CHECK(later.back()["ended"] == true);
+    CHECK(later.back()["kind"] == "probe");
+    CHECK(later.back()["ended"] == false);
   }
 }
 

@@ -139,12 +139,12 @@ std::string recorder::fields_of(call_words const& words, Board const& notices, i
 
 template <class Board>
 std::string recorder::fields_of_message(call_words const& words, Board const& notices, int rank) {
-  bool const sends = is_send(words), ended = message_history::ended(words);
-  std::string out =
-      join({", \"message\": ", json_string(describe_message(words, notices, rank)),
-            ", \"sends\": ", sends ? "true" : "false", ", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
-            ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
-  if (ended && !sends) out += join({", \"source\": ", message_history::source(words)});
+  bool const ended = message_history::ended(words);
+  char const* const kind = is_send(words) ? "send" : is_probe(words) ? "probe" : "recv";
+  std::string out = join({", \"message\": ", json_string(describe_message(words, notices, rank)), ", \"kind\": \"",
+                          kind, "\", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
+                          ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
+  if (ended && !is_send(words)) out += join({", \"source\": ", message_history::source(words)});
   return out;
 }
 
