@@ -20,7 +20,7 @@ struct schedule_properties {
   bool scratch = false;
   bool ragged = false;
 
-  template <step_function S>
+  template <class S>
   static constexpr schedule_properties of() {
     return {.exists = true,
             .needs_commutative = S::needs_commutative,
@@ -66,14 +66,29 @@ class dynamic_schedule : public schedule_properties {
     step (*at)(shape const&, position const&, int);
   };
 
-  template <step_function S>
-  static constexpr functions functions_of{
-      [](shape const& s) { return S{}.lanes(s); },
-      [](shape const& s) { return S{}.phases(s); },
-      [](shape const& s) { return S{}.chunks(s); },
-      [](shape const& s, position const& me) { return S{}.steps(s, me); },
-      [](shape const& s, position const& me, int i) { return S{}.at(s, me, i); },
-  };
+  // Not lambdas, each of which would be one more class to compile for each schedule.
+  template <class S>
+  static constexpr int lanes_of(shape const& s) {
+    return S{}.lanes(s);
+  }
+  template <class S>
+  static constexpr int phases_of(shape const& s) {
+    return S{}.phases(s);
+  }
+  template <class S>
+  static constexpr int chunks_of(shape const& s) {
+    return S{}.chunks(s);
+  }
+  template <class S>
+  static constexpr int steps_of(shape const& s, position const& me) {
+    return S{}.steps(s, me);
+  }
+  template <class S>
+  static constexpr step step_of(shape const& s, position const& me, int i) {
+    return S{}.at(s, me, i);
+  }
+  template <class S>
+  static constexpr functions functions_of{lanes_of<S>, phases_of<S>, chunks_of<S>, steps_of<S>, step_of<S>};
 
   constexpr dynamic_schedule(schedule_properties const& properties, functions const& all)
       : schedule_properties(properties), functions_(&all) {}

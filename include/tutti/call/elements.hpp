@@ -39,7 +39,7 @@ std::vector<T> filled(std::size_t count, Fill&& fill) {
       "results in a std::vector are default-constructed and then overwritten; give the element type a default "
       "constructor, or pass an output array");
   if constexpr (std::is_same_v<T, bool>) {
-    auto const all = std::make_unique<bool[]>(count);
+    auto const all = std::make_unique<T[]>(count);
     fill(std::span(all.get(), count));
     return std::vector<T>(all.get(), all.get() + count);
   } else {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -28,7 +27,7 @@ class heap {
   static std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page + (bytes == 0 ? page : 0); }
 
   std::byte* base_;
-  std::unique_ptr<std::mutex> changes_ = std::make_unique<std::mutex>();
+  std::mutex changes_;
   std::vector<piece> free_;  // sorted by offset
 };
 

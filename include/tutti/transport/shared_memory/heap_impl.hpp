@@ -16,7 +16,7 @@ TUTTI_INLINE heap::heap(std::byte* base, std::size_t bytes) : base_(base) {
 TUTTI_INLINE std::byte* heap::allocate(std::size_t bytes) {
   if (bytes > static_cast<std::size_t>(-1) - page) return nullptr;
   std::size_t const wanted = round_up(bytes);
-  std::lock_guard const lock(*changes_);
+  std::lock_guard const lock(changes_);
   for (auto at = free_.begin(); at != free_.end(); ++at) {
     if (at->size < wanted) continue;
     std::size_t const offset = at->offset;
@@ -30,7 +30,7 @@ TUTTI_INLINE std::byte* heap::allocate(std::size_t bytes) {
 TUTTI_INLINE void heap::deallocate(std::byte* memory, std::size_t bytes) {
   std::size_t const offset = static_cast<std::size_t>(memory - base_), size = round_up(bytes);
   ::madvise(memory, size, MADV_REMOVE);
-  std::lock_guard const lock(*changes_);
+  std::lock_guard const lock(changes_);
   auto next = free_.begin();
   while (next != free_.end() && next->offset < offset) ++next;
   bool const joins_next = next != free_.end() && offset + size == next->offset;
