@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <mutex>
 #include <sched.h>
-#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -59,11 +58,7 @@ class progress_list {
   // The number of calls pending in this process. Most programs never have one, and touch nothing else here.
   static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
   void count_started() noexcept {
-    if (background_jobs.fetch_add(1, std::memory_order_relaxed) > 0) return;
-    {
-      std::lock_guard const lock(changes_);
-    }  // a progress thread that has just checked either sleeps by now or will see the call
-    started_.notify_all();
+    if (background_jobs.fetch_add(1, std::memory_order_relaxed) == 0) wake();
   }
   void count_ended() noexcept { background_jobs.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -95,10 +90,16 @@ class progress_list {
     follower::run_due();
     return reached;
   }
-  // Sleeps until there is something to do, or a stop is requested.
-  void wait_for_calls(std::stop_token const& stop) {
+  // Sleeps until there is something to do, or `stop`, followed by wake().
+  void wait_for_calls(std::atomic<bool> const& stop) {
     std::unique_lock lock(changes_);
-    started_.wait(lock, stop, [] { return pending() > 0; });
+    while (pending() == 0 && !stop.load(std::memory_order_relaxed)) changed_.wait(lock);
+  }
+  void wake() noexcept {
+    {
+      std::lock_guard const lock(changes_);
+    }  // a progress thread that has just checked either sleeps by now or will see the change
+    changed_.notify_all();
   }
 
  private:
@@ -115,7 +116,7 @@ class progress_list {
   static inline std::atomic<int> waiters_{0};
   static inline thread_local bool moves_ = false;
   std::mutex changes_;
-  std::condition_variable_any started_;
+  std::condition_variable changed_;
   std::vector<pending_calls*> list_;
 };
 
@@ -129,25 +130,34 @@ inline thread_local bool in_progress_thread = false;
 // and the nodes of tutti::hierarchical, unless MPI was initialised with MPI_THREAD_MULTIPLE.
 class progress_thread {
  public:
-  progress_thread()
-      : thread_([](std::stop_token const& stop) {
-          detail::in_progress_thread = true;
-          detail::idler rest;
-          while (!stop.stop_requested()) {
-            detail::progress_list::of_process().wait_for_calls(stop);
-            if (detail::progress_list::has_waiter()) std::this_thread::sleep_for(detail::nap_length);
-            else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
-            else rest.pause();
-          }
-        }) {}
-  // A forked child has no such thread, and would wait for its end for ever.
+  progress_thread() : thread_([this] { drive(); }) {}
+  progress_thread(progress_thread const&) = delete;
+  progress_thread& operator=(progress_thread const&) = delete;
   ~progress_thread() {
-    if (!process_.is_this()) static_cast<void>(new std::jthread(std::move(thread_)));
+    if (process_.is_this()) {
+      stop_.store(true, std::memory_order_relaxed);
+      detail::progress_list::of_process().wake();
+      thread_.join();
+    } else {
+      static_cast<void>(new std::thread(std::move(thread_)));  // a forked child has no such thread to join
+    }
   }
 
  private:
+  void drive() noexcept {
+    detail::in_progress_thread = true;
+    detail::idler rest;
+    while (!stop_.load(std::memory_order_relaxed)) {
+      detail::progress_list::of_process().wait_for_calls(stop_);
+      if (detail::progress_list::has_waiter()) std::this_thread::sleep_for(detail::nap_length);
+      else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
+      else rest.pause();
+    }
+  }
+
   detail::owning_process const process_;
-  std::jthread thread_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 }  // namespace tutti
