@@ -39,6 +39,7 @@
 #include "tutti/training/elastic/roster_impl.hpp"
 #include "tutti/training/elastic/snapshots_impl.hpp"
 #include "tutti/training/elastic/standing_impl.hpp"
+#include "tutti/training/epoch_order_impl.hpp"
 #include "tutti/training/hooks/low_rank_impl.hpp"
 #include "tutti/training/hooks/power_sgd_impl.hpp"
 #include "tutti/training/options_impl.hpp"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <span>
@@ -175,6 +176,52 @@ TEST_CASE("the guide to training") {
                                                                        {.rate = 1e-3, .weight_decay = 0.01});
       model.finish();
       descent.step(parameters, model);  // leaves alone what no rank has used
+      descent.step(parameters, model,
+                   std::min(1.0, 5.0 / (tutti::training::gradient_norm(model) + 1e-6)));  // their norm is 5 at most
+
+      auto const backward = [&](double loss_factor) {
+        for (std::size_t i = 2; i-- > 0;) {
+          std::ranges::fill(model.gradient(i), static_cast<float>(loss_factor));
+          model.ready(i);
+        }
+      };
+      tutti::training::loss_scale scale;
+      backward(scale.factor);  // the gradients of scale.factor times the loss
+      model.finish();
+      descent.step(parameters, model, scale.update(tutti::training::gradient_norm(model)));
+
+      std::vector<bool> const divided{true, false};
+      tutti::mesh mesh(comm, {{"data", 1}, {"tensor", 2}});
+      double const norm = tutti::training::gradient_norm(model, mesh.along("tensor"), [&](std::size_t i) {
+        return divided[i] || mesh.coordinate("tensor") == 0;  // of the others, only one rank counts the gradient
+      });
+      if (std::abs(norm - 65536 * std::sqrt(2 * 1000 + 10)) > 1) throw std::runtime_error("the norm is wrong");
+    }
+    {
+      std::vector<std::span<float>> const parameters{weights, offsets};
+      std::vector<batch> const own(comm.rank() == 0 ? 3 : 1, batch{1, 1});
+      using namespace tutti::training;
+      data_parallel model(comm, parameters, {.find_unused = true});
+      std::size_t const steps = tutti::all_reduce(comm, own.size(), tutti::max{});
+      for (std::size_t s = 0; s < steps; ++s) {
+        for (std::size_t layer = parameters.size(); s < own.size() && layer-- > 0;) {
+          backward(layer, own[s], model.gradient(layer));
+          model.ready(layer);
+        }
+        model.finish();  // a rank that has no batch left contributes zeros
+        if (model.gradient(0)[0] != (s == 0 ? 1.0f : 0.5f)) throw std::runtime_error("the mean is wrong");
+      }
+      std::size_t const examples = 5, batch_size = 2;
+      std::size_t learned = 0;
+      auto const learn = [&](std::span<std::size_t const> some) { learned += some.size(); };
+      for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+        auto const order = epoch_order(examples, 1, epoch);  // the same on all ranks
+        for (std::size_t at = 0; at < examples; at += batch_size) {
+          auto const share = tutti::part(std::min(batch_size, examples - at), comm.size(), comm.rank());
+          learn(std::span(order).subspan(at + share.begin, share.count));
+        }
+      }
+      if (tutti::all_reduce(comm, learned) != 10) throw std::runtime_error("not all examples were learned once");
     }
     {
       std::vector<std::span<float>> const parameters{weights, offsets};

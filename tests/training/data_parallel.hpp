@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -321,6 +322,24 @@ void check_bits_of_adaptive_buckets(Comm& comm) {
   expect(trained({.buckets = {.bytes = 1024, .first_bytes = 256, .last_bytes = 256},
                   .adapt = training::adaptive_buckets{.least_bytes = 64, .most_bytes = 4096}}) == trained({}),
          "other buckets have other bits");
+}
+
+// Ranks that hold parts of one model: parameter 0 as a whole, their parts of parameter 1.
+template <class Comm>
+void check_gradient_norm(Comm& comm) {
+  auto own = comm.split(comm.rank()).value();
+  std::vector<std::vector<double>> parameters{std::vector<double>(3), std::vector<double>(5)};
+  training::data_parallel model(own, parameters);
+  std::ranges::fill(model.gradient(0), 2.0);
+  std::ranges::fill(model.gradient(1), comm.rank() + 1.0);
+  for (std::size_t const i : {1u, 0u}) model.ready(i);
+  model.finish();
+  auto const squares = [](int rank) { return 5.0 * (rank + 1) * (rank + 1); };
+  double all = 3 * 4;
+  for (int r = 0; r < comm.size(); ++r) all += squares(r);
+  expect(std::abs(training::gradient_norm(model) - std::sqrt(12 + squares(comm.rank()))) < 1e-12, "the norm is wrong");
+  double const norm = training::gradient_norm(model, comm, [&](std::size_t i) { return i == 1 || comm.rank() == 0; });
+  expect(std::abs(norm - std::sqrt(all)) < 1e-12 * norm, "the norm of divided gradients is wrong");
 }
 
 template <class Comm>

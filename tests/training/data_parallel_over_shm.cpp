@@ -18,6 +18,7 @@ TEST_CASE("gradients in buckets are averaged over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_hooks(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_adaptive_buckets(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_bits_of_adaptive_buckets(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_gradient_norm(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_broadcast(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_misuse(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_stale_gradients(comm); }));

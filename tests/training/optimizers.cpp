@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -118,6 +119,20 @@ TEST_CASE("a parameter that no rank has used stays as it is") {
   CHECK(x[0] == std::vector<float>(5, 1));
   CHECK(x[1] == std::vector<float>(3, 3));
   CHECK(std::ranges::count(descent.state()[0].values, 0.0f) == 5);
+}
+
+TEST_CASE("a step multiplies gradients by its scale, and changes nothing if that is 0") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1), std::vector<float>(3, 2)};
+  known_gradients some{{std::vector<float>(5, 0.25f), std::vector<float>(3, -1)}};
+  optimizer<float, momentum> descent(8, {.rate = 1});
+  descent.step(x, some, 2);
+  CHECK(x == std::vector<std::vector<float>>{std::vector<float>(5, 0.5f), std::vector<float>(3, 4)});
+  auto const before = x;
+  some.all[1][2] = std::numeric_limits<float>::infinity();
+  descent.step(x, some, 0);
+  CHECK(x == before);
+  CHECK(descent.steps() == 1);
+  CHECK(descent.state()[0].values[7] == -2);
 }
 
 TEST_CASE("an update of parameters that an optimiser does not know is refused") {

@@ -121,11 +121,13 @@ class optimizer {
   std::size_t elements() const noexcept { return elements_; }
 
   // A step of a model with these parameters, a list of arrays or of training::parameter. `model` is anything that has
-  // gradient(i), such as a data_parallel after finish(). Parameters that no rank has used, where it knows, stay as they are,
-  // and so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error:
-  // bad_argument, before anything changes, if the parameters have another number of elements than the state.
+  // gradient(i), such as a data_parallel after finish(). Gradients are multiplied by `scale`; if it is 0, nothing changes, whatever
+  // they are. Parameters that no rank has used, where it knows, stay as they are, and so does their state; but the step counts for
+  // them, too, where PyTorch counts those of each parameter. Throws error: bad_argument, before anything changes, if the
+  // parameters have another number of elements than the state.
   template <tutti::detail::parameter_list List, class Model>
-  void step(List&& parameters, Model& model, std::source_location where = std::source_location::current()) {
+  void step(List&& parameters, Model& model, double scale = 1,
+            std::source_location where = std::source_location::current()) {
     auto const all = tutti::detail::parameters_of(parameters);
     std::size_t elements = 0;
     for (auto const& one : all) elements += one.values.size();
@@ -135,12 +137,13 @@ class optimizer {
           tutti::detail::join({"a step was called with ", elements,
                                " elements of parameters, but the optimiser has the state of ", elements_}),
           "pass all parameters in every step, in the same order", where);
+    if (scale == 0) return;
     begin_step();
     std::size_t begin = 0;
     for (std::size_t i = 0; i < all.size(); begin += all[i++].values.size()) {
       if constexpr (requires { model.used(i); })
         if (!model.used(i)) continue;
-      update(begin, all[i].values, model.gradient(i), 1, where);
+      update(begin, all[i].values, model.gradient(i), static_cast<T>(scale), where);
     }
   }
 

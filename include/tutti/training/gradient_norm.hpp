@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The norm of all gradients of a model, of which each rank may hold only a part.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <source_location>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/reduce/ops.hpp"
+
+namespace tutti::detail {
+
+// Of those gradients for which counts(i) is true.
+template <class Model, class Counts>
+double squares_of_gradients(Model& model, Counts const& counts) {
+  double out = 0;
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    if (!counts(i)) continue;
+    for (auto const g : model.gradient(i)) out += static_cast<double>(g) * static_cast<double>(g);
+  }
+  return out;
+}
+
+}  // namespace tutti::detail
+
+namespace tutti::training {
+
+// The Euclidean norm of the gradients of a data_parallel (or anything else with size() and gradient(i)) after finish(). Squares are
+// added in double. No rank communicates, and all get the same bits, because all hold the same means.
+//
+//   model.finish();
+//   descent.step(parameters, model, std::min(1.0, 5.0 / (gradient_norm(model) + 1e-6)));  // their norm is 5 at most
+template <class Model>
+double gradient_norm(Model& model) {
+  return std::sqrt(tutti::detail::squares_of_gradients(model, [](std::size_t) { return true; }));
+}
+
+// The same where the ranks of a group hold parts of one model, as on the tensor and pipeline axes of a mesh. Collective. Of a
+// parameter that several of them hold as a whole, only one rank may count the gradient: counts(i) tells whether this one does.
+//
+//   auto& rest = mesh.along({"tensor", "pipeline"});
+//   double const norm = gradient_norm(model, rest, [&](std::size_t i) { return divided[i] || mesh.coordinate("tensor") == 0; });
+template <class Model, transport Transport, std::predicate<std::size_t> Counts>
+double gradient_norm(Model& model, communicator<Transport>& group, Counts&& counts,
+                     std::source_location where = std::source_location::current()) {
+  return std::sqrt(all_reduce(group, tutti::detail::squares_of_gradients(model, counts), sum{}, {}, where));
+}
+
+}  // namespace tutti::training

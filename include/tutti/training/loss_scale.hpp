@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The factor of a loss whose small gradients would vanish in half precision.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+namespace tutti::training {
+
+// A program multiplies its loss by `factor`, and so its gradients. Where these overflow, the step is skipped and the factor becomes
+// smaller; after `growth_after` steps without that it becomes larger (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
+// Ranks agree on this by passing the norm of all gradients, which is the same on all: infinite or no number if any gradient is.
+// These are the constants of PyTorch's GradScaler. A checkpoint stores the object as it is.
+//
+//   tutti::training::loss_scale scale;
+//   // ... gradients of scale.factor * loss ...
+//   model.finish();
+//   descent.step(parameters, model, scale.update(gradient_norm(model)));
+struct loss_scale {
+  double factor = 65536;
+  double growth = 2, backoff = 0.5;
+  int growth_after = 2000;
+  int steps = 0;  // since the factor has changed
+
+  // After a backward pass. Returns by what the step must multiply the gradients: 0 if it is skipped.
+  double update(double norm_of_gradients) {
+    double const inverse = 1 / factor;
+    if (!std::isfinite(norm_of_gradients)) {
+      factor *= backoff;
+      steps = 0;
+      return 0;
+    }
+    if (++steps == growth_after) {
+      factor *= growth;
+      steps = 0;
+    }
+    return inverse;
+  }
+};
+
+static_assert(std::is_trivially_copyable_v<loss_scale>);
+
+}  // namespace tutti::training

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The factor of the loss grows while gradients are finite, and a step whose gradients are not is skipped.
+#include "tutti/training/loss_scale.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+using tutti::training::loss_scale;
+
+TEST_CASE("the factor halves when gradients overflow, and doubles after enough steps without that") {
+  loss_scale scale{.factor = 8, .growth_after = 3};
+  CHECK(scale.update(1e30) == 0.125);
+  CHECK(scale.update(0) == 0.125);
+  CHECK(scale.update(std::numeric_limits<double>::infinity()) == 0);
+  CHECK(scale.factor == 4);
+  CHECK(scale.update(std::numeric_limits<double>::quiet_NaN()) == 0);
+  CHECK(scale.factor == 2);
+  for (int step = 0; step < 3; ++step) {
+    CHECK(scale.factor == 2);
+    CHECK(scale.update(1) == 0.5);  // also in the step in which the factor grows
+  }
+  CHECK(scale.factor == 4);
+}
