@@ -13,6 +13,9 @@ inline std::atomic<void (*)() noexcept> background_work{nullptr};
 // The number of pending jobs. A thread that waits while there are any polls again soon.
 inline std::atomic<std::size_t> background_jobs{0};
 
+// The number of threads that wait for such jobs and drive them meanwhile.
+inline std::atomic<int> background_waiters{0};
+
 inline void work_in_background() noexcept {
   if (auto* const work = background_work.load(std::memory_order_acquire)) work();
 }

@@ -34,6 +34,29 @@ class owning_process {
   pid_t number_;
 };
 
+// An object of the whole process, which lives until the process ends. A forked child gets a new one: a thread of its parent, which the
+// child lacks, may have been changing the parent's, or may have held its lock.
+template <class T>
+class one_per_process {
+ public:
+  T& get() {
+    owned* last = last_.load(std::memory_order_acquire);
+    while (last == nullptr || !last->process.is_this()) {
+      auto* const made = new owned;
+      if (last_.compare_exchange_strong(last, made, std::memory_order_acq_rel)) return made->object;
+      delete made;
+    }
+    return last->object;
+  }
+
+ private:
+  struct owned {
+    owning_process process;
+    T object;
+  };
+  std::atomic<owned*> last_{nullptr};
+};
+
 }  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)

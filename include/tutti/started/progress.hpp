@@ -41,8 +41,8 @@ class idler {
 class progress_list {
  public:
   static progress_list& of_process() {
-    static progress_list* const list = new progress_list;  // some communicators end with the process
-    return *list;
+    static constinit one_per_process<progress_list> list;  // never destroyed, because some communicators end with the process
+    return list.get();
   }
 
   void add(pending_calls& calls) {
@@ -66,12 +66,12 @@ class progress_list {
   // way.
   class waiter {
    public:
-    waiter() noexcept { waiters_.fetch_add(1, std::memory_order_relaxed); }
+    waiter() noexcept { background_waiters.fetch_add(1, std::memory_order_relaxed); }
     waiter(waiter const&) = delete;
     waiter& operator=(waiter const&) = delete;
-    ~waiter() { waiters_.fetch_sub(1, std::memory_order_relaxed); }
+    ~waiter() { background_waiters.fetch_sub(1, std::memory_order_relaxed); }
   };
-  static bool has_waiter() noexcept { return waiters_.load(std::memory_order_relaxed) > 0; }
+  static bool has_waiter() noexcept { return background_waiters.load(std::memory_order_relaxed) > 0; }
 
   // Marks a thread that is driving calls: if it waits meanwhile, it drives no others.
   class moving {
@@ -103,8 +103,6 @@ class progress_list {
   }
 
  private:
-  progress_list() = default;
-
   progress help_all() noexcept {
     std::unique_lock const lock(changes_, std::try_to_lock);
     if (!lock) return progress::stuck;
@@ -113,7 +111,6 @@ class progress_list {
     return moved ? progress::moved : progress::stuck;
   }
 
-  static inline std::atomic<int> waiters_{0};
   static inline thread_local bool moves_ = false;
   std::mutex changes_;
   std::condition_variable changed_;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/tune/parts.hpp"
 #include "tutti/tune/select.hpp"
@@ -153,8 +154,12 @@ TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
     std::array<int, 5> of;
     work_of_each works;
   };
-  static std::mutex busy;
-  static std::list<known_works> known;  // whose elements stay where they are
+  struct all_known {
+    std::mutex busy;
+    std::list<known_works> works;  // whose elements stay where they are
+  };
+  static constinit one_per_process<all_known> kept;
+  auto& [busy, known] = kept.get();
   std::lock_guard const lock(busy);
   known_works made{{static_cast<int>(p.what), ranks, nodes.count, nodes.consecutive, nodes.largest}, {}};
   for (known_works const& k : known)
