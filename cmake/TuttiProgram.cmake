@@ -11,15 +11,24 @@ set(TUTTI_COMPUTING_FLAGS "" CACHE STRING "Further compiler flags of tests and e
 
 # What makes building faster. g++ compiles unoptimised code in a tenth less time if it collects its garbage only beyond a gigabyte;
 # clang for AddressSanitizer in a quarter less if it need not let the program choose whether to look for returned stack frames. gold
-# links in half the time.
+# links in half the time, and lld in a sixth.
+set(TUTTI_PRECOMPILE OFF)
 if(TUTTI_TEST_TOGETHER)
+  # Compiler caches prefer to see the headers.
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(TUTTI_PRECOMPILE ON)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(tutti_warnings INTERFACE --param=ggc-min-heapsize=1000000)
   elseif(CMAKE_CXX_FLAGS MATCHES "-fsanitize=address")
     target_compile_options(tutti_warnings INTERFACE -fsanitize-address-use-after-return=always)
   endif()
+  string(REGEX MATCH "^[0-9]+" version ${CMAKE_CXX_COMPILER_VERSION})
   find_program(TUTTI_GOLD ld.gold)
-  if(TUTTI_GOLD AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # it warns of each function of clang's sanitizers
+  find_program(TUTTI_LLD ld.lld-${version})
+  if(TUTTI_LLD AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=lld")
+  elseif(TUTTI_GOLD AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # it warns of each function of clang's sanitizers
     string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=gold")  # in libraries, it would export more than their version scripts say
   endif()
 endif()
@@ -101,6 +110,30 @@ function(tutti_program target)
   endif()
   target_sources(${target} PRIVATE ${program_UNPARSED_ARGUMENTS})
   target_link_libraries(${target} PRIVATE ${library} tutti_warnings ${libraries})
+endfunction()
+
+# tutti_precompile(target LIBRARIES library... HEADERS header...): the target, which links these libraries, reads these headers from a
+# file that is compiled once for all targets with the same flags, if TUTTI_PRECOMPILE is on. To be called when the flags are known.
+function(tutti_precompile target)
+  cmake_parse_arguments(PARSE_ARGV 1 shared "" "" "LIBRARIES;HEADERS")
+  get_target_property(reused ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+  if(NOT TUTTI_PRECOMPILE OR reused)
+    return()
+  endif()
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  if(NOT options)
+    set(options "")
+  endif()
+  string(MD5 key "${options} ${shared_LIBRARIES} ${shared_HEADERS}")
+  set(precompiled tutti_precompiled_${key})
+  if(NOT TARGET ${precompiled})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "\n")
+    add_library(${precompiled} OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+    set_target_properties(${precompiled} PROPERTIES COMPILE_OPTIONS "${options}")
+    target_link_libraries(${precompiled} PRIVATE ${shared_LIBRARIES} tutti_warnings)
+    target_precompile_headers(${precompiled} PRIVATE ${shared_HEADERS})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
 # tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...] [LAUNCHER command...]): the ctest that runs a

@@ -53,7 +53,7 @@ class buffer {
 
 // Element by element and in order, as the contract demands.
 template <class T, class Op>
-T reference(T const* const* sources, int count, std::size_t i, Op const& op, stage at) {
+T reference_element(T const* const* sources, int count, std::size_t i, Op const& op, stage at) {
   using A = accumulator_for<Op, T>;
   auto const contribution = [&](int k) {
     A x = static_cast<A>(sources[k][i]);
@@ -88,7 +88,7 @@ int wrong_elements(std::size_t n, int fan_in, int fan_out, int in_place, std::si
   for (int k = 0; k < in_place; ++k) destinations.push_back(from[static_cast<std::size_t>(fan_in - 1 - k)].data());
 
   std::vector<std::conditional_t<std::same_as<T, bool>, char, T>> expected(n);
-  for (std::size_t i = 0; i < n; ++i) expected[i] = reference(sources.data(), fan_in, i, op, at);
+  for (std::size_t i = 0; i < n; ++i) expected[i] = reference_element(sources.data(), fan_in, i, op, at);
   combine(one_thread{}, sources.data(), fan_in, destinations.data(), fan_out, n, op, at);
 
   int wrong = 0;
@@ -149,7 +149,7 @@ TEST_CASE("past the caches: every begin and end of a line") {
           T const* const sources[] = {a.data(), b.data(), a.data(), b.data(), a.data()};
           T* const destination = to.data();
           std::vector<T> expected(n);
-          for (std::size_t i = 0; i < n; ++i) expected[i] = reference(sources, fan_in, i, sum{}, {});
+          for (std::size_t i = 0; i < n; ++i) expected[i] = reference_element(sources, fan_in, i, sum{}, {});
           combine(one_thread{}, sources, fan_in, &destination, 1, n, sum{}, {.stream = true});
           CHECK(to.differ(expected, 3) == 0);
         }
