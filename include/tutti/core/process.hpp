@@ -34,8 +34,8 @@ class owning_process {
   pid_t number_;
 };
 
-// An object of the whole process, which lives until the process ends. A forked child gets a new one: a thread of its parent, which the
-// child lacks, may have been changing the parent's, or may have held its lock.
+// An object of the whole process, never destroyed, because static objects may use it as the process ends. A forked child gets a new one:
+// a thread of its parent, which the child lacks, may have been changing the parent's, or may have held its lock.
 template <class T>
 class one_per_process {
  public:

@@ -41,7 +41,7 @@ class idler {
 class progress_list {
  public:
   static progress_list& of_process() {
-    static constinit one_per_process<progress_list> list;  // never destroyed, because some communicators end with the process
+    static constinit one_per_process<progress_list> list;
     return list.get();
   }
 
