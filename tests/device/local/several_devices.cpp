@@ -147,16 +147,19 @@ TEST_CASE("the mark of a packet is that of no other number, and memory that is 0
 
 TEST_CASE("calls by packets have numbers beyond 2^32") {
   sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1)};
-  auto const check = [](auto const& channels) {
+  auto const check = [](auto& channels) {
     count_packets_from(channels, beyond_32_bits - 1);
     cuda_local const ranks(channels);
     auto data = to_device(ranks, ranks_values<float>(3, std::vector<float>(100, 1.0f)));
     for (int i = 0; i < 3; ++i) all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet});
+    ranks.work().wait();
     for (auto const& x : to_host(ranks.on(), data)) CHECK(x == std::vector<float>(100, 27.0f));
     CHECK(channels.map().packet_calls(0) == beyond_32_bits + 2);
   };
-  check(device_channels(all[0], 3));
-  check(device_channels(all, 3));
+  device_channels one(all[0], 3);
+  device_channels several(all, 3);
+  check(one);
+  check(several);
 }
 
 TEST_CASE("the tuning table says up to which size messages are packets, for one device and for several") {
