@@ -63,11 +63,13 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
 #elif TUTTI_CASE == 22  // expect: not contiguous in memory, which lists of arrays need
   std::vector<std::deque<float> > deques;
   tutti::all_reduce(comm, deques);
-#elif TUTTI_CASE == 23  // expect: if it is the output, it is const
+#elif TUTTI_CASE == 23  // expect: the output is const
   tutti::all_reduce(comm, in, std::as_const(deque));
 #elif TUTTI_CASE == 24  // expect: the output is const
   tutti::scan(comm, in, tutti::strided(std::as_const(in).data(), 4, 2));
 #elif TUTTI_CASE == 25  // expect: the input is a temporary
   static_cast<void>(tutti::all_reduce(tutti::async(comm), std::deque<float>(8), out));
+#elif TUTTI_CASE == 26  // expect: the output is a temporary
+  static_cast<void>(tutti::all_reduce(tutti::async(comm), in, std::vector<float>(8), tutti::options{}));
 #endif
 }

@@ -49,5 +49,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   fixed.agree(1);
 #elif TUTTI_CASE == 16  // expect: this communicator is const
   fixed.revoke("no reason");
+#elif TUTTI_CASE == 17  // expect: pass a reference
+  auto copy = comm;
 #endif
 }

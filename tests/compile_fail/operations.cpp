@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects that cannot be operations.
+// Objects that cannot be operations or options.
+#include <chrono>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,24 +14,35 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
 #ifdef TUTTI_CONTROL
   tutti::all_reduce(comm, data, [](float a, float b) { return a < b ? b : a; });
   total = tutti::all_reduce(comm, total);
-#elif TUTTI_CASE == 1  // expect: this operation cannot combine these elements
+  std::span<float> const out(data);
+  tutti::all_reduce(comm, data, out);
+  tutti::reduce(comm, data, out, {.timeout = std::chrono::minutes(2)});
+  tutti::reduce(comm, data, tutti::max{}, {.timeout = std::chrono::duration<double>(0.5)});
+  tutti::broadcast(comm, data, {.timeout = std::chrono::milliseconds(200)});
+  tutti::gather(comm, data, out, {.timeout = std::chrono::seconds(3)});
+  total = tutti::scatter(comm, data, {.timeout = std::chrono::seconds(3)});
+#elif TUTTI_CASE == 1   // expect: this operation cannot combine these elements
   tutti::all_reduce(comm, data, [](float a) { return a; });
-#elif TUTTI_CASE == 2  // expect: this operation does not return an element
+#elif TUTTI_CASE == 2   // expect: this operation does not return an element
   tutti::reduce(comm, data, [](float, float) {});
-#elif TUTTI_CASE == 3  // expect: an operation must be copyable
+#elif TUTTI_CASE == 3   // expect: an operation must be copyable
   tutti::scan(comm, data, [p = std::unique_ptr<int>()](float a, float) { return a; });
-#elif TUTTI_CASE == 4  // expect: an operation is expected here, but this is a number
+#elif TUTTI_CASE == 4   // expect: an operation is expected here, but this is a number
   tutti::all_reduce(comm, data, total);
-#elif TUTTI_CASE == 5  // expect: this operation cannot combine these elements
+#elif TUTTI_CASE == 5   // expect: this operation cannot combine these elements
   tutti::all_reduce(comm, data, [n = 0](float a, float b) mutable { return ++n > 1 ? a : b; });
-#elif TUTTI_CASE == 6  // expect: returns the operation's identity at rank 0
+#elif TUTTI_CASE == 6   // expect: returns the operation's identity at rank 0
   total = tutti::exclusive_scan(comm, total, [](float a, float b) { return a < b ? b : a; });
-#elif TUTTI_CASE == 7  // expect: this operation cannot combine these elements
+#elif TUTTI_CASE == 7   // expect: this operation cannot combine these elements
   static_cast<void>(tutti::reduce_scatter(comm, data, tutti::bit_or{}));
-#elif TUTTI_CASE == 8  // expect: all_reduce_map takes a map from names to arrays or numbers
+#elif TUTTI_CASE == 8   // expect: all_reduce_map takes a map from names to arrays or numbers
   tutti::all_reduce_map(comm, data);
-#elif TUTTI_CASE == 9  // expect: this operation cannot combine these elements
+#elif TUTTI_CASE == 9   // expect: this operation cannot combine these elements
   std::map<std::string, double> losses;
   tutti::all_reduce_map(comm, losses, tutti::bit_xor{});
+#elif TUTTI_CASE == 10  // expect: give a duration such as 3s
+  tutti::all_reduce(comm, data, {.timeout = 3});
+#elif TUTTI_CASE == 11  // expect: give a duration such as 3s
+  static_cast<void>(comm.shrink({.exclude_after = 0.5}));
 #endif
 }

@@ -280,17 +280,20 @@ void check_progress_thread(Comm& comm) {
   }
 }
 
-// Closing a communicator waits for its started calls.
+// Closing a communicator waits for its started calls, also for those whose work nobody has kept.
 template <class Comm>
 void check_closing(Comm& comm) {
-  std::vector<int> a(30000, 1);
+  std::vector<int> a(30000, 1), dropped(30000, 1);
   int const ranks = comm.size();
   work left;
   {
     Comm closed = std::move(comm);
+    static_cast<void>(all_reduce(async(closed), dropped));
     left = all_reduce(async(closed), a);
+    static_cast<void>(all_reduce(async(closed), dropped));
   }
   expect(left.done() && left.test() && a[29999] == ranks, "a call was cut off");
+  expect(dropped[29999] == ranks * ranks, "a call whose work was dropped was cut off");
 }
 
 // An exception destroys the memory of a call before its communicator. Not for threads, because peers may be reading it.

@@ -77,11 +77,23 @@ consteval bool expect_element() {
   return false;
 }
 
+// A pointer to a struct that its library does not define in public.
+template <class T>
+inline constexpr bool is_handle = std::is_pointer_v<T> && std::is_class_v<std::remove_pointer_t<T>> &&
+                                  !requires { sizeof(std::remove_pointer_t<T>); };
+
 // An array that can be read.
 template <class R>
 consteval bool expect_array() {
   using plain = std::remove_cvref_t<R>;
-  if constexpr (std::is_pointer_v<plain>)
+  if constexpr (is_handle<plain>)
+    static_assert(
+        never<R>,
+        "this is a handle of another library, such as MPI; tutti takes the type and the count from the array, "
+        "and the operation as an object such as tutti::sum{}");
+  else if constexpr (std::is_null_pointer_v<plain>)
+    static_assert(never<R>, "a null pointer is not an array; a rank without data passes an empty std::span<T>()");
+  else if constexpr (std::is_pointer_v<plain>)
     static_assert(never<R>, "a pointer does not say how many elements there are; pass std::span(pointer, count)");
   else if constexpr (!array_argument<R>)
     static_assert(never<R>, "this argument is not an array; pass a std::vector, std::array or std::span");
@@ -159,8 +171,7 @@ consteval bool expect_operation() {
   else if constexpr (array_argument<Op>)
     static_assert(
         never<Op>,
-        "an operation is expected here, but this is an array; if it is the output, it is const: pass an array that "
-        "can be written to");
+        "an operation is expected here, but this is an array or a pointer; pass an object such as tutti::sum{}");
   else if constexpr (!std::is_copy_constructible_v<Op>)
     static_assert(never<Op>, "an operation must be copyable, because calls that are started keep a copy");
   else if constexpr (std::is_invocable_v<Op const&, T const&, T const&> ||

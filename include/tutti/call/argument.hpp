@@ -13,8 +13,12 @@ namespace tutti::detail {
 // An argument that is meant as an array, whether or not it can be one.
 template <class R>
 concept array_argument =
-    std::ranges::range<R> || noncontiguous_array<R> ||
+    std::ranges::range<R> || noncontiguous_array<R> || std::is_null_pointer_v<std::remove_cvref_t<R>> ||
     (std::is_pointer_v<std::remove_cvref_t<R>> && std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<R>>>);
+
+// An argument that is meant as an operation. An array in its place is an output.
+template <class Op>
+concept operation_argument = !array_argument<Op> || std::is_pointer_v<Op>;
 
 template <class R>
 inline constexpr bool can_be_written = false;

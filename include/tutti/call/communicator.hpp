@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "tutti/call/shared_array.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/core/time_limit.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
@@ -72,7 +72,7 @@ struct agreement {
 struct shrink_options {
   // Ranks that are alive but have not joined after this time are excluded: the others continue without them. 0: they are
   // waited for, and shrink throws timeout after TUTTI_TIMEOUT. The first rank whose time is up decides for all.
-  std::chrono::nanoseconds exclude_after{0};
+  time_limit exclude_after{};
 };
 
 // The color of a rank that is in no group of a split.
@@ -94,6 +94,10 @@ class communicator {
 
   explicit communicator(std::unique_ptr<Transport> transport)
       : engine_(new tutti::detail::engine<Transport>(std::move(transport))) {}
+  communicator(communicator&&) noexcept = default;
+  communicator& operator=(communicator&&) noexcept = default;
+  communicator(communicator const&) = delete;  // pass a reference; or split(0), which makes another communicator
+  communicator& operator=(communicator const&) = delete;
 
   int rank() const noexcept { return engine_->rank(); }
   int size() const noexcept { return engine_->ranks(); }

@@ -2,8 +2,7 @@
 // The options of a call.
 #pragma once
 
-#include <chrono>
-
+#include "tutti/core/time_limit.hpp"
 #include "tutti/execute/plan.hpp"
 
 namespace tutti {
@@ -16,7 +15,7 @@ namespace tutti {
 struct options {
   algorithm_id algorithm = algorithm_id::automatic;
   tutti::protocol protocol = tutti::protocol::automatic;
-  std::chrono::nanoseconds timeout{0};
+  time_limit timeout{};
 
   friend bool operator==(options const&, options const&) = default;
 };

@@ -43,14 +43,14 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
   requires detail::host_ranks<Comm>
 auto all_reduce(Comm&& comm, In&& in, Out&& out, options const& o,
                 std::source_location where = std::source_location::current()) {
-  return all_reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+  return all_reduce<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, o, where);
 }
 
 // In place: the array is replaced by the result.
 //
 //   tutti::all_reduce(comm, gradient);
 //   tutti::all_reduce(comm, gradient, tutti::mean{});
-template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm> && (!detail::lists_arrays<InOut, Op>)
 auto all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                 std::source_location where = std::source_location::current()) {
@@ -71,7 +71,7 @@ auto all_reduce(Comm&& comm, InOut&& data, options const& o,
 //   int total = tutti::all_reduce(comm, mine);
 //   double norm = std::sqrt(tutti::all_reduce(comm, x * x));
 //   auto best = tutti::all_reduce(comm, tutti::located{loss, comm.rank()}, tutti::argmin{});
-template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+template <class Algorithm = automatic, class Comm, class Value, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, Op>)
 [[nodiscard("the result is returned; the argument does not change")]] auto all_reduce(
     Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},

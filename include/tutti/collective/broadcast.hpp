@@ -32,6 +32,13 @@ auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
         comm, detail::inputs(data), detail::elements(data), detail::moving{}, root, o, where);
 }
 
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::host_ranks<Comm>
+auto broadcast(Comm&& comm, InOut&& data, options const& o,
+               std::source_location where = std::source_location::current()) {
+  return broadcast<Algorithm>(comm, std::forward<InOut>(data), 0, o, where);
+}
+
 // By value: returns the root's number or struct, or, for an array that is const or temporary, a std::vector of the
 // root's elements. The arguments of the other ranks only give the type and the count. Blocking calls only.
 //
@@ -47,6 +54,12 @@ template <class Algorithm = automatic, class Comm, class Value>
       detail::perform_on_arrays<collective::broadcast, Algorithm>(comm, std::span<T const>(data), data,
                                                                   detail::moving{}, root, o, where);
     });
+}
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard("the result is returned; the argument does not change")]] auto broadcast(
+    Comm&& comm, Value&& value, options const& o, std::source_location where = std::source_location::current()) {
+  return broadcast<Algorithm>(comm, std::forward<Value>(value), 0, o, where);
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <source_location>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
@@ -32,6 +33,12 @@ auto gather(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {}
     return detail::perform_on_arrays<collective::gather, Algorithm>(comm, detail::inputs(in), detail::elements(out),
                                                                     detail::moving{}, root, o, where);
 }
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::host_ranks<Comm>
+auto gather(Comm&& comm, In&& in, Out&& out, options const& o,
+            std::source_location where = std::source_location::current()) {
+  return gather<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), 0, o, where);
+}
 
 // By value: the root gets the numbers or structs of all ranks, one per rank, or the blocks of all ranks; the others get
 // an empty std::vector. Blocking calls only.
@@ -49,6 +56,12 @@ template <class Algorithm = automatic, class Comm, class In>
       detail::perform_on_arrays<collective::gather, Algorithm>(comm, in, out, detail::moving{}, root, o, where);
     });
   }
+}
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::host_ranks<Comm>
+[[nodiscard]] auto gather(Comm&& comm, In&& mine, options const& o,
+                          std::source_location where = std::source_location::current()) {
+  return gather<Algorithm>(comm, std::forward<In>(mine), 0, o, where);
 }
 
 // Blocks of different sizes: only the root uses `out`, `counts` (elements of each rank's block) and `offsets` (of each

@@ -42,13 +42,25 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
   requires detail::host_ranks<Comm>
 auto reduce(Comm&& comm, In&& in, Out&& out, int root, options const& o = {},
             std::source_location where = std::source_location::current()) {
-  return reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, root, o, where);
+  return reduce<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, root, o, where);
+}
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op>
+  requires detail::host_ranks<Comm>
+auto reduce(Comm&& comm, In&& in, Out&& out, Op const& op, options const& o,
+            std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), op, 0, o, where);
+}
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::host_ranks<Comm>
+auto reduce(Comm&& comm, In&& in, Out&& out, options const& o,
+            std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, 0, o, where);
 }
 
 // In place: the root's array is replaced by the result; the arrays of other ranks do not change.
 //
 //   tutti::reduce(comm, histogram, 0);
-template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm> && (!std::integral<Op>)
 auto reduce(Comm&& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {
@@ -62,12 +74,23 @@ auto reduce(Comm&& comm, InOut&& data, int root, options const& o = {},
             std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, data, sum{}, root, o, where);
 }
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, detail::operation_argument Op>
+  requires detail::host_ranks<Comm>
+auto reduce(Comm&& comm, InOut&& data, Op const& op, options const& o,
+            std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, data, op, 0, o, where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::host_ranks<Comm>
+auto reduce(Comm&& comm, InOut&& data, options const& o, std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, data, sum{}, 0, o, where);
+}
 
 // By value: the root gets the result. For a number or struct the result is a std::optional, empty elsewhere; for an
 // array that is const or temporary it is a std::vector, empty elsewhere. Blocking calls only.
 //
 //   if (std::optional<double> total = tutti::reduce(comm, mine)) std::printf("%g\n", *total);
-template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+template <class Algorithm = automatic, class Comm, class Value, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!std::integral<Op>)
 [[nodiscard("the result is returned; the argument does not change")]] auto reduce(
     Comm&& comm, Value&& value, Op const& op = {}, int root = 0, options const& o = {},
@@ -88,6 +111,19 @@ template <class Algorithm = automatic, class Comm, class Value>
     Comm&& comm, Value&& value, int root, options const& o = {},
     std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, root, o, where);
+}
+template <class Algorithm = automatic, class Comm, class Value, detail::operation_argument Op>
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard("the result is returned; the argument does not change")]] auto reduce(
+    Comm&& comm, Value&& value, Op const& op, options const& o,
+    std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, std::forward<Value>(value), op, 0, o, where);
+}
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard("the result is returned; the argument does not change")]] auto reduce(
+    Comm&& comm, Value&& value, options const& o, std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, 0, o, where);
 }
 
 }  // namespace tutti

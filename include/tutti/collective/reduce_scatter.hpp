@@ -37,13 +37,13 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
   requires detail::host_ranks<Comm>
 auto reduce_scatter(Comm&& comm, In&& in, Out&& out, options const& o,
                     std::source_location where = std::source_location::current()) {
-  return reduce_scatter<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+  return reduce_scatter<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, o, where);
 }
 
 // By value: returns this rank's block. The size of `in` is a multiple of the number of ranks. Blocking calls only.
 //
 //   std::vector<float> const shard = tutti::reduce_scatter(comm, gradient, tutti::mean{});
-template <class Algorithm = automatic, class Comm, class In, class Op = sum>
+template <class Algorithm = automatic, class Comm, class In, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm>
 [[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, Op const& op = {}, options const& o = {},
                                   std::source_location where = std::source_location::current()) {

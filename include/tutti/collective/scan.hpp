@@ -52,9 +52,9 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
   requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, In&& in, Out&& out, options const& o,
           std::source_location where = std::source_location::current()) {
-  return scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+  return scan<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, o, where);
 }
-template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
@@ -71,7 +71,7 @@ auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location wher
 // By value, as all_reduce.
 //
 //   std::size_t const end = tutti::scan(comm, mine.size());
-template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+template <class Algorithm = automatic, class Comm, class Value, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard("the result is returned; the argument does not change")]] auto scan(
     Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
@@ -105,9 +105,9 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
   requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, In&& in, Out&& out, options const& o,
                     std::source_location where = std::source_location::current()) {
-  return exclusive_scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+  return exclusive_scan<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, o, where);
 }
-template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
@@ -125,7 +125,7 @@ auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
 // By value, as all_reduce; rank 0 gets the identity of the operation, which must have one.
 //
 //   std::size_t const begin = tutti::exclusive_scan(comm, mine.size());
-template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+template <class Algorithm = automatic, class Comm, class Value, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard("the result is returned; the argument does not change")]] auto exclusive_scan(
     Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <source_location>
 #include <span>
+#include <utility>
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
@@ -32,6 +33,12 @@ auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {
     return detail::perform_on_arrays<collective::scatter, Algorithm>(comm, detail::inputs(in), detail::elements(out),
                                                                      detail::moving{}, root, o, where);
 }
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::host_ranks<Comm>
+auto scatter(Comm&& comm, In&& in, Out&& out, options const& o,
+             std::source_location where = std::source_location::current()) {
+  return scatter<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), 0, o, where);
+}
 
 // By value: rank r gets element r of the root's array, which has one element per rank. The arguments of other ranks
 // only give the type. Blocking calls only.
@@ -51,6 +58,12 @@ template <class Algorithm = automatic, class Comm, class In>
                                                               detail::moving{}, root, o, where);
     return out;
   }
+}
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::host_ranks<Comm>
+[[nodiscard]] auto scatter(Comm&& comm, In&& all, options const& o,
+                           std::source_location where = std::source_location::current()) {
+  return scatter<Algorithm>(comm, std::forward<In>(all), 0, o, where);
 }
 
 // Blocks of different sizes: only the root uses `in`, `counts` (elements of each rank's block) and `offsets` (of each

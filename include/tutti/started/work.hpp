@@ -19,6 +19,7 @@
 
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/time_limit.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/call.hpp"
 #include "tutti/started/progress.hpp"
@@ -56,7 +57,7 @@ class work {
   void wait() { wait_until({}); }
   // The same for at most `most`, which is checked while there is no progress. Returns whether the call has ended; if
   // not, it continues.
-  bool wait(std::chrono::nanoseconds most) { return wait_until(detail::deadline::after(most)); }
+  bool wait(time_limit most) { return wait_until(detail::deadline::after(most)); }
 
   // Drives the calls of this work's communicator, and throws nothing.
   void advance() {
