@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <thread>
 #include <vector>
@@ -134,23 +135,52 @@ TEST_CASE("two jobs of Open MPI that have the same name do not mix") {
   CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
 }
 
-TEST_CASE("of two jobs that a user gives the same name, at most one runs, and all other ranks say why") {
+TEST_CASE(
+    "of two jobs that a user gives the same name, the first runs, and the ranks of the other say why they do not") {
   std::string const job = "namesakes-" + std::to_string(::getpid());
   std::vector<pid_t> processes;
-  shared_with_forks<int> joined;
+  shared_with_forks<int> shared;
+  std::atomic_ref<int> const joined(shared[0]);
+  for (bool const second : {false, true})
+    for (int const rank : {0, 1})
+      processes.push_back(fork_rank(job, rank, 2, "2", [&] {
+        while (second && joined < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (second) {
+          tutti::error const e = error_of([] { tutti::init(); });
+          if (rank == 0) expect_error(e, tutti::error_code::mismatch, "another TUTTI_JOB");
+          else expect(e.code() != tutti::error_code::system, e.what());
+          ++joined;
+        } else {
+          auto comm = tutti::init();
+          ++joined;
+          while (joined < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          tutti::barrier(comm);
+        }
+      }));
+  CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
+  CHECK(joined == 4);
+}
+
+// Which of the two has the name when a rank comes depends on the time.
+TEST_CASE("of two jobs that start at once under the same name, one runs or none, and never a mixture") {
+  std::string const job = "simultaneous-" + std::to_string(::getpid());
+  std::vector<pid_t> processes;
+  shared_with_forks<int> joined(2);
   for (int const rank : {0, 1, 0, 1})
     processes.push_back(fork_rank(job, rank, 2, "2", [&] {
       try {
         auto comm = tutti::init();
-        std::atomic_ref(joined[0]).fetch_add(1);
+        std::atomic_ref(joined[static_cast<std::size_t>(rank)]).fetch_add(1);
         std::this_thread::sleep_for(std::chrono::seconds(4));  // beyond the time of the others
+        tutti::barrier(comm);
       } catch (tutti::error const& e) {
         if (rank == 0) expect_error(e, tutti::error_code::mismatch, "another TUTTI_JOB");
         else expect(e.code() != tutti::error_code::system, e.what());  // timeout, if both have failed
       }
     }));
   CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
-  CHECK((joined[0] == 0 || joined[0] == 2));
+  CHECK(joined[0] == joined[1]);
+  CHECK(joined[0] <= 1);
 }
 
 // Such a child would be in the way of torchrun, which starts a job again under the same name.
