@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The fused pass of a device; its body runs on the CPU, by one thread and by grids of several sizes.
+// labels: wide
 #include "tutti/device/kernel/combine.hpp"
 
 #include <doctest/doctest.h>
