@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <span>
@@ -203,6 +204,16 @@ void check_reduced_passes(Comm& comm) {
       for (int r = 0; r < comm.size(); ++r) mean += some.gradient(r, 0, 0, i, k, some.parameters[i][k]) / comm.size();
       squares += mean * mean;
     }
+  // A step that is skipped because gradients have overflowed.
+  for (std::size_t i = model.size(); i-- > 0;) {
+    std::ranges::fill(model.gradient(i), std::numeric_limits<double>::infinity());
+    model.ready(i);
+  }
+  model.finish();
+  expect(!std::isfinite(model.gradient_norm()), "a gradient that is infinite has a finite norm");
+  model.step(0);
+  expect(model.optimizer().steps() == 0, "a skipped step counts");
+
   sharded_backward(some, model, comm.rank(), 0, 0, false, false, order);
   model.finish();
   double const norm = model.gradient_norm();

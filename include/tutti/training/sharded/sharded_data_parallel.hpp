@@ -170,7 +170,7 @@ class sharded_data_parallel {
   }
 
   // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
-  // parameters by their gradients times `scale`. No unit may be gathered.
+  // parameters by their gradients times `scale`; if it is 0, they and the optimiser's state stay as they are. No unit may be gathered.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
     auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
@@ -246,9 +246,9 @@ class sharded_data_parallel {
 
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
-    if (bucket == 0) optimizer_.begin_step();
+    if (scale != 0 && bucket == 0) optimizer_.begin_step();
     for (owned_part const& part : shards_.owned_in(bucket, plan_))
-      if (reductions_.used[part.parameter] != 0)
+      if (scale != 0 && reductions_.used[part.parameter] != 0)
         optimizer_.update(part.begin, parameters_.mine(part), reductions_.gradients.mine(part), scale, where);
     parameters_.share(bucket, statistics_);
   }
