@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/algorithm/flaw_finder.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/fault/own_schedules.hpp"
 
@@ -26,8 +27,8 @@ struct own_schedules {
 };
 
 TUTTI_INLINE own_schedules& own_schedules_of_process() {
-  static own_schedules* const out = new own_schedules;  // never destroyed, because threads may outlive main
-  return *out;
+  static constinit one_per_process<own_schedules> out;
+  return out.get();
 }
 
 TUTTI_INLINE void note_own_schedule(request const& r) noexcept try {
