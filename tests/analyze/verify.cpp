@@ -18,9 +18,9 @@ using namespace tutti::analyze;
 
 namespace {
 
-// Up to `small` ranks everything is tried. Under a sanitizer 17 ranks are enough, because it checks the verifier.
-constexpr int max_ranks_proved = testing::sanitized ? 17 : 64;
-constexpr int small = testing::sanitized ? 9 : 17;
+// Up to `small` ranks everything is tried. Under a sanitizer 9 ranks are enough, because it checks the verifier.
+constexpr int max_ranks_proved = testing::sanitized ? 9 : 64;
+constexpr int small = testing::sanitized ? 5 : 17;
 
 // A ring needs at least two credits: where every rank forwards, each needs a free slot before it can free one. What completes
 // with two credits completes with more. Long messages have more slices than credits.

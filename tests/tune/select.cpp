@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitized.hpp"
 #include "tutti/tune/find.hpp"
 
 using namespace tutti;
@@ -39,7 +40,7 @@ tuning with_rules() {
 }  // namespace
 
 TEST_CASE("whatever the problem, the choice serves it") {
-  for (int ranks = 2; ranks <= 64; ranks += ranks < 34 ? 1 : 15)
+  for (int ranks = 2; ranks <= 64; ranks += testing::sanitized ? 9 : ranks < 34 ? 1 : 15)
     for (bool const custom : {false, true}) {
       tuning tuned = custom ? with_rules() : tuning();
       for (collective const c : every_collective)
