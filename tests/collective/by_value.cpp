@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -128,7 +129,7 @@ void check_by_value(Comm& comm) {
 }  // namespace
 
 TEST_CASE("results are returned by value over threads and processes") {
-  for (int const ranks : {1, 2, 3, 5}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_by_value(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_by_value(comm); }));

@@ -93,7 +93,7 @@ class random_sequence {
   std::mt19937 random_;
 };
 
-inline constexpr int many_calls = sanitized ? 1500 : 5000;
+inline constexpr int many_calls = sanitized ? 1000 : 5000;
 
 template <class Comm>
 void check_random_sequence(Comm& comm, unsigned seed, int calls) {

@@ -8,7 +8,7 @@
 
 TEST_CASE("random sequences of collectives do not disturb each other over shm") {
   unsigned seed = 1;
-  for (int const ranks : {2, 3, 4, 8}) {
+  for (int const ranks : tutti::testing::ranks_to_test({2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(tutti::run_local(
         ranks, [&](auto& comm) { tutti::testing::check_random_sequence(comm, seed, tutti::testing::many_calls); }));

@@ -16,7 +16,7 @@ using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("objects of any size, named arrays, seeds") {
-  for (int const ranks : {1, 2, 3, 5, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_objects(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_named(comm); }));
@@ -24,7 +24,7 @@ TEST_CASE("objects of any size, named arrays, seeds") {
 }
 
 TEST_CASE("what cannot be written or read is an error at all who were to get it") {
-  for (int const ranks : {2, 5}) {
+  for (int const ranks : ranks_to_test({2, 5})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_bad_objects(comm); }));
   }

@@ -14,6 +14,7 @@
 
 #include "collective/registered.hpp"
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -52,7 +53,7 @@ void run_aged(int ranks, std::uint64_t count, F&& f) {
 }  // namespace
 
 TEST_CASE("results are right while the numbers of messages pass their limits") {
-  for (int const ranks : {2, 3})
+  for (int const ranks : sanitized ? std::vector{3} : std::vector{2, 3})
     for (std::uint64_t const limit : {std::uint64_t{1} << 31, std::uint64_t{1} << 32})
       // All slots of a channel, at most 128, must have been used once, as they are in a long job.
       for (std::uint64_t const before : {300u, 150u}) {

@@ -67,7 +67,7 @@ void check_bits(Comm& comm, Op const& op) {
 }  // namespace
 
 TEST_CASE("a sum has the same bits on every rank and in every repeat, by every algorithm") {
-  for (int const ranks : {2, 3, 5, 8}) {
+  for (int const ranks : testing::ranks_to_test({2, 3, 5, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) {
       check_bits<float>(comm, sum{});

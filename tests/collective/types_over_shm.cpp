@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "support/conformance.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -30,7 +31,7 @@ void check_types_and_operations(Comm& comm) {
 }  // namespace
 
 TEST_CASE("every type and every operation reduce by every algorithm over shm") {
-  for (int const ranks : {1, 2, 3, 5}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_types_and_operations(comm); }));
   }
