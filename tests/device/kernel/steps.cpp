@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "support/device_algorithms.hpp"
@@ -22,17 +23,15 @@ namespace {
 // Short slices and shares, so that short messages have several of each.
 constexpr channel_options three_blocks{.blocks = 3, .share = 256, .slots = 2, .slice = 256};
 
-// Values are the same with ThreadSanitizer and without. Races show among few ranks, if each has several elements.
 template <class F>
 void on_rank_counts(F const& f) {
   device_stand_in const on;
-  for (int const p : {1, 2, 3, 4, 5, 8}) {
-    if (thread_sanitized && (p == 1 || p > 4)) continue;
+  for (int const p : ranks_to_test({1, 2, 3, 4, 5, 8})) {
     device_channels channels(on, p, three_blocks);
     cuda_local const ranks(channels);
     auto const size = static_cast<std::size_t>(p);
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, size - 1, size + 1, std::size_t{1000}}) {
-      if (thread_sanitized && n < size) continue;
+      if (sanitized && n < size && n != 1) continue;
       CAPTURE(p);
       CAPTURE(n);
       f(ranks, n);
@@ -42,6 +41,24 @@ void on_rank_counts(F const& f) {
 
 device_options<device_stand_in> const staged{.protocol = protocol::staged};
 
+// Neither commutative nor associative, so both the order and the parentheses show.
+struct leaning_sum {
+  float operator()(float a, float b) const { return 0.75f * a + b; }
+};
+
+// Algorithms that combine in another order, or in other parentheses, if the operation is commutative.
+template <class Algorithm>
+constexpr bool reorders = std::is_same_v<Algorithm, ring> || std::is_same_v<Algorithm, double_binary_tree> ||
+                          std::is_same_v<Algorithm, recursive_halving> || std::is_same_v<Algorithm, pairwise>;
+
+// A sum with a prologue and an epilogue.
+struct scaled_mean : mean {
+  template <class A>
+  A prepare(A x) const {
+    return 0.3f * x;
+  }
+};
+
 }  // namespace
 
 #define EVERY_ALGORITHM \
@@ -49,8 +66,9 @@ device_options<device_stand_in> const staged{.protocol = protocol::staged};
 
 TEST_CASE_TEMPLATE("reductions have the bits of the host", Algorithm, EVERY_ALGORITHM) {
   on_rank_counts([](auto const& ranks, std::size_t n) {
-    CHECK(wrong_reductions<Algorithm, float>(ranks, n, sum{}, staged) == 0);
-    CHECK(wrong_reductions<Algorithm, affine>(ranks, n, compose{}, staged) == 0);
+    if constexpr (reorders<Algorithm>) CHECK(wrong_reductions<Algorithm, float>(ranks, n, sum{}, staged) == 0);
+    if constexpr (!sanitized || !reorders<Algorithm>)
+      CHECK(wrong_reductions<Algorithm, float>(ranks, n, leaning_sum{}, staged) == 0);
   });
 }
 
@@ -60,22 +78,22 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", Algorithm, EVERY_ALGORITH
   });
 }
 
-TEST_CASE_TEMPLATE("prologue and epilogue are applied where the host does", Algorithm, ring, double_binary_tree,
-                   recursive_halving, one_shot, two_shot) {
+TEST_CASE_TEMPLATE("prologue and epilogue are applied where the host does", Algorithm, ring, double_binary_tree) {
   on_rank_counts([](auto const& ranks, std::size_t n) {
-    CHECK(wrong_reductions<Algorithm, bfloat16>(ranks, n, mean{}, staged) == 0);
-    CHECK(wrong_reductions<Algorithm, bfloat16>(ranks, n, premultiplied_sum{0.3f}, staged) == 0);
+    CHECK(wrong_reductions<Algorithm, bfloat16>(ranks, n, scaled_mean{}, staged) == 0);
   });
 }
 
 TEST_CASE("packets have the bits of one_shot on the host") {
   on_rank_counts([](auto const& ranks, std::size_t n) {
-    CHECK(wrong_reductions<one_shot, float>(ranks, n, sum{}) == 0);
-    CHECK(wrong_reductions<one_shot, bfloat16>(ranks, n, mean{}) == 0);
-    CHECK(wrong_reductions<one_shot, bfloat16>(ranks, n, premultiplied_sum{0.3f}) == 0);
-    CHECK(wrong_reductions<one_shot, affine>(ranks, n, compose{}) == 0);
-    CHECK(wrong_movements<one_shot, std::uint8_t>(ranks, n) == 0);
+    CHECK(wrong_reductions<one_shot, bfloat16>(ranks, n, scaled_mean{}) == 0);
     CHECK(wrong_movements<one_shot, summary>(ranks, n) == 0);
+    if constexpr (!sanitized) {
+      CHECK(wrong_reductions<one_shot, float>(ranks, n, leaning_sum{}) == 0);
+      CHECK(wrong_reductions<one_shot, bfloat16>(ranks, n, premultiplied_sum{0.3f}) == 0);
+      CHECK(wrong_reductions<one_shot, affine>(ranks, n, compose{}) == 0);
+      CHECK(wrong_movements<one_shot, std::uint8_t>(ranks, n) == 0);
+    }
   });
 }
 
