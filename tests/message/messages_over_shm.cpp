@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "message/messages.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -32,7 +33,7 @@ TEST_CASE("messages arrive over shm") {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_messages(comm); }));
   }
-  for (int const ranks : {2, 4}) {
+  for (int const ranks : ranks_to_test({2, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_messages_by_thread(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_turns(comm); }));
