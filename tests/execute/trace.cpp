@@ -423,7 +423,7 @@ void for_each_trial(algorithm_id id, collective c, dynamic_schedule const& s, in
 TEST_CASE("a run sends what the cursor says") {
   int tried = 0;
   std::size_t references = 0, sliced = 0;
-  for (int ranks = 1; ranks <= (testing::sanitized ? 5 : 9); ++ranks) {
+  for (int ranks = 1; ranks <= (testing::sanitized ? 4 : 9); ++ranks) {
     threads run(ranks);
     for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {
       for_each_trial(id, c, s, ranks, [&](trial const& t) {

@@ -40,7 +40,7 @@ TEST_CASE("without a launcher there is one rank") {
 }
 
 TEST_CASE("ranks of a job find each other") {
-  for (int const n : {1, 2, 5, 16}) {
+  for (int const n : ranks_to_test({1, 2, 5, 16})) {
     CAPTURE(n);
     command c(with_timeout(30, ranks(n, "sum")));
     CHECK(c.wait() == 0);

@@ -61,7 +61,7 @@ void be_rank(communicator<shm>& first, script const& s) {
 
 TEST_CASE("whenever ranks are killed, the others learn who, shrink and finish the job") {
   char const* const wanted = std::getenv("TUTTI_TEST_KILLS");
-  int const kills = wanted != nullptr ? std::atoi(wanted) : sanitized ? 20 : 500;
+  int const kills = wanted != nullptr ? std::atoi(wanted) : sanitized ? 10 : 500;
   std::mt19937 random(20261122);
   std::array<int, habits.size()> counted{};
   auto const files = open_files();
