@@ -2,6 +2,7 @@
 // Gradients in buckets, over loopback.
 // labels: threads twin
 // timeout: 200
+#include "support/sanitized.hpp"
 #include "training/data_parallel.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +15,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("gradients in buckets are averaged over loopback") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_steps(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_same_bits(comm); }));
@@ -29,7 +30,7 @@ TEST_CASE("gradients in buckets are averaged over loopback") {
 }
 
 TEST_CASE("ranks that train different models are told so over loopback") {
-  for (int const ranks : {2, 3, 4}) {
+  for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_mismatch(comm); }));
   }
@@ -74,7 +75,7 @@ TEST_CASE("an exception between two buckets ends the step on all") {
 }
 
 TEST_CASE("a rank that leaves during the backward pass is named over loopback") {
-  for (int const ranks : {2, 4})
+  for (int const ranks : ranks_to_test({2, 4}))
     for (int const concurrent : {1, 3})
       CHECK_NOTHROW(run_threads(
           ranks, [&](auto& comm) { check_loss(comm, error_code::rank_left, [] {}, {.concurrent = concurrent}); }));

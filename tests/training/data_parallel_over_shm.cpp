@@ -2,6 +2,7 @@
 // Gradients in buckets, over shm.
 // labels: processes
 // timeout: 200
+#include "support/sanitized.hpp"
 #include "training/data_parallel.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +12,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("gradients in buckets are averaged over shm") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_all_steps(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_same_bits(comm); }));
@@ -26,14 +27,14 @@ TEST_CASE("gradients in buckets are averaged over shm") {
 }
 
 TEST_CASE("ranks that train different models are told so over shm") {
-  for (int const ranks : {2, 3, 4}) {
+  for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_mismatch(comm); }));
   }
 }
 
 TEST_CASE("a rank that dies during the backward pass is named over shm") {
-  for (int const ranks : {2, 4}) {
+  for (int const ranks : ranks_to_test({2, 4})) {
     auto const die = [] { ::raise(SIGKILL); };
     for (int const concurrent : {1, 3})
       for (bool const by_priority : {false, true}) {

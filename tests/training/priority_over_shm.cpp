@@ -2,6 +2,7 @@
 // Buckets are reduced by priority, over shm.
 // labels: processes
 // timeout: 200
+#include "support/sanitized.hpp"
 #include "training/priority.hpp"
 
 #include <doctest/doctest.h>
@@ -10,7 +11,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("gradients in buckets are averaged by priority over shm") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_steps_by_priority(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_hooks_by_priority(comm); }));
@@ -19,7 +20,7 @@ TEST_CASE("gradients in buckets are averaged by priority over shm") {
 }
 
 TEST_CASE("the first layer is reduced first, and used before others are complete, over shm") {
-  for (int const ranks : {2, 3, 4, 8})
+  for (int const ranks : ranks_to_test({2, 3, 4, 8}))
     for (int const concurrent : {1, 2}) {
       CAPTURE(ranks);
       CAPTURE(concurrent);

@@ -14,6 +14,7 @@
 
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
+#include "support/sanitized.hpp"
 #include "support/temporary_folder.hpp"
 #include "training/elastic/toy_job.hpp"
 
@@ -34,7 +35,7 @@ bool ended_with(int status, error_code code) {
 }  // namespace
 
 TEST_CASE("the toy has the same bits on any number of ranks") {
-  for (int const ranks : {1, 2, 3, 5}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5})) {
     CAPTURE(ranks);
     check_losses(ranks, {});
   }
@@ -45,6 +46,7 @@ TEST_CASE("a rank may be lost at every place of a step, rank 0 too") {
   for (int const victim : {0, 1, 2})
     for (auto const at : {begin, computed, summed, end})
       for (std::uint64_t const step : {std::uint64_t{1}, std::uint64_t{7}, toy_steps}) {
+        if (sanitized && (victim == 1) != (step == 7)) continue;
         CAPTURE(victim);
         CAPTURE(static_cast<int>(at));
         CAPTURE(step);

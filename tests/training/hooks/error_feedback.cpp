@@ -3,6 +3,7 @@
 // labels: processes waits
 // timeout: 200
 #include "training/hooks/error_feedback.hpp"
+#include "support/sanitized.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +11,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("lossy codecs lose nothing for good") {
-  for (int const ranks : {1, 2, 3, 4}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_error_feedback(comm); }));
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 #include "tutti/training.hpp"
 #include "tutti/tutti.hpp"
 
@@ -140,9 +141,11 @@ void check_error_feedback(Comm& comm) {
   check_nothing_is_lost(comm, training::top_k{.share = 0.05}, 0);
   check_nothing_is_lost(comm, training::eight_bit_blocks{}, 1e-2f);
   check_nothing_is_lost(comm, training::one_bit_signs{}, 1e-2f);
-  check_convergence(comm, training::top_k{.share = 0.2}, 600);
-  check_convergence(comm, training::eight_bit_blocks{}, 250);
-  check_convergence(comm, training::one_bit_signs{}, 600);
+  if constexpr (!sanitized) {
+    check_convergence(comm, training::top_k{.share = 0.2}, 600);
+    check_convergence(comm, training::eight_bit_blocks{}, 250);
+    check_convergence(comm, training::one_bit_signs{}, 600);
+  }
   check_checkpoint(comm, training::top_k{.share = 0.1});
   check_checkpoint(comm, training::eight_bit_blocks{});
   check_checkpoint(comm, training::one_bit_signs{});

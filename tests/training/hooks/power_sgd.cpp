@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 #include "tutti/training.hpp"
 #include "tutti/tutti.hpp"
 
@@ -210,7 +211,7 @@ TEST_CASE("products of narrow matrices lose nothing for good") {
     check_low_rank_loses_nothing(comm, {.find_unused = true, .progress_thread = true});
     check_low_rank_nan(comm);
   };
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, check));
   }
@@ -221,7 +222,7 @@ TEST_CASE("training by products of narrow matrices converges, and continues from
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_rank_residuals(comm); }));
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_rank_convergence(comm); }));
+    if constexpr (!sanitized) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_rank_convergence(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_rank_checkpoint(comm); }));
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Pipelines over loopback.
 // labels: threads twin
+#include "support/sanitized.hpp"
 #include "training/pipeline/pipeline.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +10,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("a pipeline computes what one process does over loopback") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_pipelines(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_pipeline_misuse(comm); }));
@@ -26,6 +27,6 @@ TEST_CASE("a stage that fails on one rank ends the batch on all over loopback") 
 }
 
 TEST_CASE("a rank that leaves a pipeline is named over loopback") {
-  for (int const ranks : {2, 4})
+  for (int const ranks : ranks_to_test({2, 4}))
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_loss_in_pipeline(comm, error_code::rank_left, [] {}); }));
 }

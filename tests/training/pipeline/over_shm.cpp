@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Pipelines over shm.
 // labels: processes
+#include "support/sanitized.hpp"
 #include "training/pipeline/pipeline.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +12,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("a pipeline computes what one process does over shm") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_pipelines(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_pipeline_misuse(comm); }));
@@ -28,7 +29,7 @@ TEST_CASE("a stage that fails on one rank ends the batch on all over shm") {
 }
 
 TEST_CASE("a rank that dies in a pipeline is named over shm") {
-  for (int const ranks : {2, 4}) {
+  for (int const ranks : ranks_to_test({2, 4})) {
     auto const die = [] { ::raise(SIGKILL); };
     error const e = error_of([&] {
       run_local(ranks, [&](auto& comm) { check_loss_in_pipeline(comm, error_code::rank_lost, die); });

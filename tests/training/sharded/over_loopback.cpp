@@ -2,6 +2,7 @@
 // Sharded training, over loopback.
 // labels: threads
 // timeout: 200
+#include "support/sanitized.hpp"
 #include "training/sharded/beside_one_process.hpp"
 
 #include <doctest/doctest.h>
@@ -10,7 +11,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("shards are trained as a whole model over loopback") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_sharded_bits(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_reduced_passes(comm); }));
@@ -23,7 +24,7 @@ TEST_CASE("shards are trained as a whole model over loopback") {
 }
 
 TEST_CASE("parameters of a sharded model may take no part in a step over loopback") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_unused_shards(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_used_shards(comm); }));
@@ -31,7 +32,7 @@ TEST_CASE("parameters of a sharded model may take no part in a step over loopbac
 }
 
 TEST_CASE("shards of low precision are trained as by one process over loopback") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_precision<bfloat16>(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_precision<half>(comm); }));
@@ -40,14 +41,14 @@ TEST_CASE("shards of low precision are trained as by one process over loopback")
 }
 
 TEST_CASE("a rank holds the memory of its stage") {
-  for (int const ranks : {1, 2, 3, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_memory(comm); }));
   }
 }
 
 TEST_CASE("ranks that shard different models are told so over loopback") {
-  for (int const ranks : {2, 3, 4}) {
+  for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_mismatch(comm); }));
   }
@@ -63,7 +64,7 @@ TEST_CASE("a sharded step that fails on one rank ends on all over loopback") {
 }
 
 TEST_CASE("a rank that leaves during a sharded step is named over loopback") {
-  for (int const ranks : {2, 4})
+  for (int const ranks : ranks_to_test({2, 4}))
     for (int const stage : {1, 2, 3})
       for (bool const forward : {false, true}) {
         CAPTURE(ranks);

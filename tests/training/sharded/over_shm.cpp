@@ -2,6 +2,7 @@
 // Sharded training, over shm.
 // labels: processes
 // timeout: 200
+#include "support/sanitized.hpp"
 #include "training/sharded/beside_one_process.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +12,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("shards are trained as a whole model over shm") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_sharded_adam(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_checkpoint<float>(comm); }));
@@ -21,7 +22,7 @@ TEST_CASE("shards are trained as a whole model over shm") {
 }
 
 TEST_CASE("a rank that dies during a sharded step is named over shm") {
-  for (int const ranks : {2, 4})
+  for (int const ranks : ranks_to_test({2, 4}))
     for (int const stage : {2, 3}) {
       auto const die = [] { ::raise(SIGKILL); };
       error const e = error_of([&] {

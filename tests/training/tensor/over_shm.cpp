@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layers that ranks divide, over shm.
 // labels: processes
+#include "support/sanitized.hpp"
 #include "training/tensor/tensor_parallel.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +10,7 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("ranks that divide layers exchange what one process computes, over shm") {
-  for (int const ranks : {1, 2, 3, 4, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_tensor_parallel(comm); }));
   }
