@@ -12,17 +12,18 @@
 #include <vector>
 
 #include "started/async.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("started calls do what blocking ones do over shm") {
-  for (int const ranks : {1, 2, 3, 5, 8}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_all_started<affine, compose>(comm); }));
   }
-  for (int const ranks : {2, 4}) {
+  for (int const ranks : ranks_to_test({2, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_several_communicators(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_lists(comm); }));

@@ -4,13 +4,14 @@
 #include <doctest/doctest.h>
 
 #include "started/continuations.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("what follows a call runs once, after it, over loopback") {
-  for (int const ranks : {1, 2, 3, 5}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_then(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_then_throws(comm); }));

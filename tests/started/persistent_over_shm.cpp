@@ -5,13 +5,14 @@
 #include <doctest/doctest.h>
 
 #include "started/persistent.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("every start of a prepared call does what one that is made once does over shm") {
-  for (int const ranks : {1, 2, 3, 5}) {
+  for (int const ranks : ranks_to_test({1, 2, 3, 5})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_all_prepared<affine, compose>(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_prepared_messages(comm); }));
