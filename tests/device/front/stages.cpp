@@ -13,6 +13,7 @@
 #include "support/device_queues.hpp"
 #include "support/device_stand_in.hpp"
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/local/cuda_local.hpp"
@@ -133,7 +134,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
 }  // namespace
 
 TEST_CASE("where ranks share memory, in parts and where two_shot would be chosen") {
-  for (int const p : {1, 2, 3, 4})
+  for (int const p : ranks_to_test({1, 2, 3, 4}))
     run_threads(p, [](auto& comm) {
       sharing_stand_in const device;
       cuda_ipc ranks(comm, device, 1024);
@@ -142,7 +143,7 @@ TEST_CASE("where ranks share memory, in parts and where two_shot would be chosen
   run_threads(3, [](auto& comm) {
     sharing_stand_in const device;
     cuda_ipc ranks(comm, device, 64 << 10);
-    check_stages_of(ranks, comm, 100'000);
+    check_stages_of(ranks, comm, sanitized ? 40'000 : 100'000);
   });
 }
 
@@ -155,7 +156,7 @@ TEST_CASE("where ranks have a device each") {
 }
 
 TEST_CASE("by way of the host, in slices") {
-  for (int const p : {1, 2, 3, 4})
+  for (int const p : ranks_to_test({1, 2, 3, 4}))
     run_threads(p, [p](auto& comm) {
       device_queues const device(static_cast<unsigned>(97 * p + comm.rank()));
       cuda_staged ranks(comm, device, {.slice = 1024});

@@ -22,10 +22,9 @@ using namespace tutti::testing;
 
 namespace {
 
-// Only the host's ranks, to compare with, are threads, so ThreadSanitizer needs few cases.
-std::vector<int> const numbers_of_ranks = thread_sanitized ? std::vector{2, 3} : std::vector{1, 2, 3, 4, 5, 8, 13};
+std::vector<int> const numbers_of_ranks = ranks_to_test({1, 2, 3, 4, 5, 8, 13});
 std::vector<std::size_t> const short_counts =
-    thread_sanitized ? std::vector<std::size_t>{1, 700} : std::vector<std::size_t>{0, 1, 37, 700};
+    sanitized ? std::vector<std::size_t>{0, 1, 700} : std::vector<std::size_t>{0, 1, 37, 700};
 
 options const one_shot_alone{.algorithm = algorithm_id::one_shot};
 
@@ -79,14 +78,14 @@ void check_reductions(Op const& op) {
 
 TEST_CASE("reductions have the bits of the host: float") { check_reductions<float>(sum{}); }
 TEST_CASE("reductions have the bits of the host: bfloat16, prologue and epilogue") {
-  check_reductions<bfloat16>(premultiplied_sum{0.3f});
   check_reductions<bfloat16>(mean{});
+  if constexpr (!sanitized) check_reductions<bfloat16>(premultiplied_sum{0.3f});
 }
-TEST_CASE("reductions have the bits of the host: 8 bits") { check_reductions<float8_e4m3>(sum{}); }
-TEST_CASE("reductions have the bits of the host: complex") { check_reductions<std::complex<float>>(product{}); }
-TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}); }
+TEST_CASE("reductions have the bits of the host: not commutative") {
+  if constexpr (!sanitized) check_reductions<affine>(compose{});
+}
 
-TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {
+TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, summary) {
   for (int const p : numbers_of_ranks) {
     for (std::size_t const n : short_counts) {
       CAPTURE(p);

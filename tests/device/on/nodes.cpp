@@ -14,6 +14,7 @@
 
 #include "support/device_conformance.hpp"
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/device/on/cuda_ranks.hpp"
 #include "tutti/tutti.hpp"
@@ -76,25 +77,26 @@ struct doubled_mean {
 }  // namespace
 
 TEST_CASE("all collectives have the results of the host on nodes of one size") {
-  for (node_list const& nodes : {node_list{0, 0, 1, 1}, {0, 0, 0, 7, 7, 7}, {5, 5, 1, 1, 3, 3}})
+  for (node_list const& nodes : {node_list{0, 0, 1, 1}, {0, 0, 0, 7, 7, 7}, {5, 5, 1, 1, 3, 3}}) {
+    if (sanitized && nodes.size() > 4) continue;
     on_nodes(nodes, [](auto& ranks, auto& comm) {
       expect(ranks.path() == device_path::two_level, ranks.explain());
       for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}}) {
         check_reductions_of<std::uint32_t>(ranks, comm, n, sum{});
-        check_movement_of<float>(ranks, comm, n);
+        check_movement_of<summary>(ranks, comm, n);
       }
-      check_reductions_of<affine>(ranks, comm, 700, compose{});
       check_reductions_of<std::int64_t>(ranks, comm, 300, doubled_mean{});
-      check_movement_of<summary>(ranks, comm, 300);
+      if constexpr (!sanitized) check_reductions_of<affine>(ranks, comm, 700, compose{});
     });
+  }
 }
 
 TEST_CASE("the ranks of a node need not be neighbours") {
   on_nodes({0, 1, 1, 0, 0, 1}, [](auto& ranks, auto& comm) {
     expect(ranks.path() == device_path::two_level, ranks.explain());
     check_reductions_of<std::uint32_t>(ranks, comm, 1000, sum{});
-    check_reductions_of<affine>(ranks, comm, 300, compose{});
-    check_movement_of<float>(ranks, comm, 1000);
+    check_movement_of<summary>(ranks, comm, 1000);
+    if constexpr (!sanitized) check_reductions_of<affine>(ranks, comm, 300, compose{});
   });
 }
 
@@ -162,7 +164,7 @@ TEST_CASE("nodes with different numbers of ranks go by way of the host, and it t
       expect(ranks.explain().find("two levels need nodes that have the same number of ranks, from 2 to 64") !=
                  std::string::npos,
              ranks.explain());
-      check_reductions_of<float>(ranks, comm, 100, sum{});
+      check_reductions_of<std::uint32_t>(ranks, comm, 100, sum{});
     });
   run_threads(3, [](auto& comm) {
     sharing_stand_in const device(comm.rank());
@@ -183,7 +185,7 @@ TEST_CASE("a node whose ranks cannot read each other's memory is named, and all 
     expect(ranks.explain().find("between the ranks {2, 3}, renumbered from 0: rank 1 cannot share its device: the "
                                 "stand-in refuses to open memory") != std::string::npos,
            ranks.explain());
-    check_reductions_of<float>(ranks, comm, 100, sum{});
+    check_reductions_of<std::uint32_t>(ranks, comm, 100, sum{});
   });
 }
 
