@@ -413,7 +413,7 @@ bool deals_packets(Ranks const& ranks) {
   });
 }
 
-// Counters cross 2^32, where the flags of packets begin again.
+// Counters cross 2^32, and flags begin again.
 template <class Ranks>
 bool counts_on(Ranks const& ranks) {
   std::size_t const n = 20;

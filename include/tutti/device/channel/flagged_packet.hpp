@@ -9,14 +9,17 @@
 
 namespace tutti::detail {
 
-// Marks the packets of a call or round, whose number grows for ever from 1. Each word of a packet has 4 bytes of data below a flag of 4:
-// the lower half of the number in the first word, the sum of both halves in the second. Together they are the whole number, so neither
-// memory that is 0 nor the packet of an earlier number looks like one of this number. If a device moves the words one by one, each still
-// differs from the one that it replaces, unless about 2^32 numbers lie between them.
+// Marks the packets of a call or round, whose number grows for ever from 1. Each word of a packet has 4 bytes of data below a flag of 4.
+// Both flags together are the whole number, so the packet of no other number looks like one of this number; and neither is ever 0, as
+// memory is at first. If a device moves the words one by one, each still differs from the one that it replaces, unless 2^32 - 1 numbers
+// lie between them.
 class packet_mark {
  public:
-  TUTTI_HOST_DEVICE explicit packet_mark(std::uint64_t number)
-      : flags_{number << 32, (number << 32) + (number >> 32 << 32)} {}
+  TUTTI_HOST_DEVICE explicit packet_mark(std::uint64_t number) {
+    constexpr std::uint64_t flags = 0xffffffff;  // from 1 on
+    flags_[0] = (number % flags + 1) << 32;
+    flags_[1] = ((number % flags + number / flags) % flags + 1) << 32;
+  }
 
   TUTTI_HOST_DEVICE word_pair on(std::uint32_t first, std::uint32_t second) const {
     return {{flags_[0] | first, flags_[1] | second}};
