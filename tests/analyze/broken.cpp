@@ -60,7 +60,7 @@ struct undeclared : schedule<binomial_tree, collective::reduce> {
   static constexpr bool scratch = false;
 };
 
-struct streams : ring_broadcast {
+struct with_all_chunks : ring_broadcast {
   static constexpr bool pipelined = true;
   int chunks(shape) const { return 2; }
   step at(shape s, position me, int i) const {
@@ -349,7 +349,7 @@ TEST_CASE("steps that mean nothing") {
   })>;
   CHECK(says(complaint<other_count>(collective::all_reduce, {.ranks = 2}),
              "contributes another number of chunks than it receives"));
-  CHECK(says(complaint<streams>(collective::broadcast, {.ranks = 2}),
+  CHECK(says(complaint<with_all_chunks>(collective::broadcast, {.ranks = 2}),
              "moves several chunks in a message, but the schedule is pipelined"));
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("slices overlap on their way") {
 }
 
 TEST_CASE("one rank stands for all exactly where all do the same, and its clock is theirs") {
-  observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
+  analyze::observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
   model const m{.alpha = 1e-6, .beta = 1e-10, .gamma = 5e-11};
   for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {
     for (int const ranks : {2, 3, 4, 5, 6, 7, 8, 13, 16, 24, 31}) {
@@ -55,7 +55,7 @@ TEST_CASE("one rank stands for all exactly where all do the same, and its clock 
 TEST_CASE("nodes: messages within one are nearer") {
   auto const ring_all_reduce = find_schedule(algorithm_id::ring, collective::all_reduce);
   model const m{.alpha = 10, .beta = 0, .gamma = 0, .enclosures = {{.ranks = 4, .alpha = 1}}};
-  observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
+  analyze::observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
   outcome const by_node = simulate(ring_all_reduce, {16}, {8}, m),
                 full = simulate(ring_all_reduce, {16}, {8}, m, &none);
   CHECK(by_node.simulated == 4);
@@ -95,7 +95,7 @@ TEST_CASE("ranks share the links of what encloses them") {
   // Each rank sends to the one that is four further, in the next node.
   auto const shifted = find_schedule(algorithm_id::pairwise, collective::all_to_all);
   auto const time = [&](std::vector<enclosure> const& enclosures, int ranks = 8) {
-    observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
+    analyze::observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
     model const m{.alpha = 0, .beta = 1, .gamma = 0, .enclosures = enclosures};
     outcome const fast = simulate(shifted, {ranks}, {1.0 * ranks}, m),
                   full = simulate(shifted, {ranks}, {1.0 * ranks}, m, &none);
