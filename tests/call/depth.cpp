@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How many functions lie between a user's call and the loop over its elements. include/tutti/README.md lists them.
+// labels: wide
 #include <doctest/doctest.h>
 
 #include <execinfo.h>
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -34,7 +34,7 @@ thread_local int measuring_sum::least;
 
 }  // namespace
 
-TEST_CASE("an all_reduce passes at most 15 functions on its way to the loop" * doctest::skip(testing::sanitized)) {
+TEST_CASE("an all_reduce passes at most 15 functions on its way to the loop") {
   for (std::size_t const count : {std::size_t{4}, std::size_t{20'000}})
     run_threads(2, [count](communicator<loopback>& comm) {
       std::vector<float> values(count, 1.0f);
