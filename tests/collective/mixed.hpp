@@ -22,7 +22,7 @@ class random_sequence {
   void check(int calls) {
     for (int i = 0; i < calls; ++i) {
       if (std::size_t const lot = pick(200); lot == 0) be_late();
-      else if (lot < 10) run_ahead();
+      else if (lot < 2) run_ahead();
       else any_call();
     }
   }
@@ -74,7 +74,7 @@ class random_sequence {
     constexpr bool packets = detail::shares_packets<std::remove_reference_t<decltype(comm_.engine().transport())>>;
     auto c = collective::broadcast;
     int root = any_rank();
-    for (std::size_t i = 0; i < 3 * detail::far_sets; ++i) {
+    for (std::size_t i = 0; i < 3 * detail::far_sets_sharing_cores; ++i) {
       if (pick(8) == 0)
         c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
       if (pick(8) == 0) root = any_rank();

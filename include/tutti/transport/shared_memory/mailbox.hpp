@@ -126,7 +126,7 @@ class mailbox {
   std::uint64_t next_round() noexcept { return ++round_; }
   packet* packets(int rank, std::uint64_t round, bool far) const noexcept {
     rank_page& owner = segment_.rank(rank);
-    return far ? owner.far[round % far_sets] : owner.near[round % near_sets];
+    return far ? owner.far[round & (far_sets_ - 1)] : owner.near[round % near_sets];
   }
   // Fetches this rank's first packets of a round for writing.
   void prefetch_packets(std::uint64_t round, bool far, std::size_t lines) const noexcept {
@@ -135,7 +135,7 @@ class mailbox {
   }
   // Whether all peers have finished with the previous contents of these lines.
   bool packets_writable(std::uint64_t round, bool far) noexcept {
-    std::uint64_t const sets = far ? far_sets : near_sets;
+    std::uint64_t const sets = far ? far_sets_ : near_sets;
     if (round <= all_read_ + sets) return true;
     all_read_ = round;
     for (int r = 0; r < ranks_; ++r) {
@@ -274,6 +274,7 @@ class mailbox {
   bool pulls_ = false;
   void (*meanwhile_)() noexcept = nullptr;
   store_gauge gauge_;
+  std::uint64_t far_sets_ = far_sets;  // a power of 2, the same at all ranks
   std::uint64_t round_ = 0;
   std::uint64_t all_read_ = 0;       // rounds of packets that all peers are known to have finished with
   std::vector<std::uint64_t> read_;  // and those of each peer

@@ -32,6 +32,7 @@ TUTTI_INLINE void mailbox::attach(segment s, int tracks, std::uintptr_t begin, s
   reach_end_ = end;
   reach_origin_ = origin;
   waits_ = how;
+  far_sets_ = crowded() ? far_sets_sharing_cores : far_sets;
   for (int t = 0; t < tracks; ++t)
     for (int r = 0; r < ranks_; ++r) {
       outgoing(r, t).channel = &segment_.between(rank_, r, t);
