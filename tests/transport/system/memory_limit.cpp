@@ -30,6 +30,11 @@ struct system_folder {
     std::ofstream(path) << text;
   }
   void mount(std::string const& lines) const { write("/proc/self/mountinfo", lines); }
+  // A group, by its path, of version 2.
+  void limit(std::string const& group, int bytes, int used) const {
+    write(group + "/memory.max", std::to_string(bytes) + "\n");
+    write(group + "/memory.current", std::to_string(used) + "\n");
+  }
   std::size_t left() const { return memory_left(at.path()); }
 
   tutti::testing::temporary_folder at;
@@ -73,8 +78,7 @@ TEST_CASE("the tightest of a process's groups of version 2 counts, and of their 
   here.mount(newer_at_usual_place);
   here.write("/proc/meminfo", "MemTotal: 9 kB\nSwapFree:       4 kB\n");
   CHECK(here.left() == unlimited_memory);
-  here.write(groups + "/job/memory.max", "1000\n");
-  here.write(groups + "/job/memory.current", "400\n");
+  here.limit(groups + "/job", 1000, 400);
   here.write(groups + "/job/step/memory.max", "max\n");
   here.write(groups + "/job/step/memory.current", "300\n");
   CHECK(here.left() == 600 + 4096);
@@ -99,8 +103,7 @@ TEST_CASE("where groups of version 1 and 2 are mounted, either may limit memory"
   here.write("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "1000\n");
   here.write("/sys/fs/cgroup/memory/old/memory.usage_in_bytes", "100\n");
   CHECK(here.left() == 900);
-  here.write("/sys/fs/cgroup/unified/new/memory.max", "500\n");
-  here.write("/sys/fs/cgroup/unified/new/memory.current", "100\n");
+  here.limit("/sys/fs/cgroup/unified/new", 500, 100);
   CHECK(here.left() == 400);
 }
 
@@ -124,20 +127,26 @@ TEST_CASE("groups of version 1 limit memory and swap together") {
 TEST_CASE("groups are found where they are mounted, even if only a part of them is") {
   system_folder const here;
   here.write("/proc/self/cgroup", "0::/box/job\n");
-  here.write("/groups/job/memory.max", "1000\n");
-  here.write("/groups/job/memory.current", "100\n");
+  here.limit("/groups/job", 1000, 100);
   here.mount(newer_at_usual_place);
   CHECK(here.left() == unlimited_memory);
   here.mount("31 23 0:28 /box /groups rw,relatime - cgroup2 none rw\n");
   CHECK(here.left() == 900);
-  here.write("/groups/memory.max", "600\n");
-  here.write("/groups/memory.current", "200\n");
+  here.limit("/groups", 600, 200);
   CHECK(here.left() == 400);
   here.mount(
       "31 23 0:28 /bo /groups rw,relatime - cgroup2 none rw\n");  // another group's, whose outer ones still count
   CHECK(here.left() == 400);
   here.write("/proc/self/cgroup", "0::box\n");  // which no system writes
   CHECK(here.left() == 400);
+}
+
+TEST_CASE("spaces in the paths of groups are written as numbers where they are mounted") {
+  system_folder const here;
+  here.write("/proc/self/cgroup", "0::/my box/job\n");
+  here.limit("/all groups/job", 1000, 100);
+  here.mount("31 23 0:28 /my\\040box /all\\040groups rw,relatime - cgroup2 none rw\n");
+  CHECK(here.left() == 900);
 }
 
 TEST_CASE("without a limit, or without groups, memory is not limited") {

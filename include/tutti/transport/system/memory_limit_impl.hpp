@@ -90,6 +90,19 @@ TUTTI_INLINE bool lists_memory(std::string_view words) {
   return false;
 }
 
+// A path as mountinfo has it: "\040" is a space.
+TUTTI_INLINE std::string without_octal(std::string_view path) {
+  std::string out;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    int code = 0, digits = 0;
+    if (path[i] == '\\')
+      for (; digits < 3 && i + 1 < path.size() && path[i + 1] >= '0' && path[i + 1] <= '7'; ++digits)
+        code = 8 * code + (path[++i] - '0');
+    out += digits > 0 ? static_cast<char>(code) : path[i];
+  }
+  return out;
+}
+
 // The group of this process in the hierarchy that limits memory, of version 1 or 2, from lines such as "4:memory:/job/step"
 // of version 1 and "0::/job/step" of version 2.
 TUTTI_INLINE std::optional<std::string_view> group_in(std::string_view lines, bool older) {
@@ -118,7 +131,7 @@ TUTTI_INLINE std::size_t memory_left(std::string const& root) {
     auto const mine = older || type == "cgroup2" ? group_in(groups, older) : std::nullopt;
     if (!mine) continue;
     for (int i = 0; i < 3; ++i) take_until(' ', line);
-    std::string_view const part = take_until(' ', line), mounted = take_until(' ', line);
+    std::string const part = without_octal(take_until(' ', line)), mounted = without_octal(take_until(' ', line));
     std::string_view group = *mine;
     if (group.starts_with(part) && group.substr(part.size()).starts_with('/')) group.remove_prefix(part.size());
     if (group == part || group == "/") group = "";
