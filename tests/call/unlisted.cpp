@@ -166,6 +166,8 @@ TEST_CASE("where ranks make the same calls, an algorithm of the program's own is
   });
   INFO(text);
   CHECK(contains(text, "did not complete within 0.2 s"));
+  CHECK(contains(text, "all ranks have arrived"));
+  CHECK(contains(text, "let every rank wait for the calls that it starts"));
   CHECK(contains(text,
                  "call #1 is by hopeful, the program's own algorithm, which is wrong for 3 ranks: deadlock: rank 2"));
   text = failure_of([](auto& comm) {

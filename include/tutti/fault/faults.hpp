@@ -121,7 +121,9 @@ class faults {
   // operation, but not for ever.
   [[gnu::cold]] void withdraw() noexcept;
 
-  static std::string way_out(error_code code) { return way_out_of_fault(code, maps_memory<Transport>); }
+  static std::string way_out(error_code code, std::string_view happened) {
+    return way_out_of_fault(code, happened, maps_memory<Transport>);
+  }
 
   std::mutex closing_;
   std::optional<error> closed_;  // thrown by every call once set
@@ -156,7 +158,7 @@ void faults<Transport>::raise(fault const& f, std::source_location where, who_fi
 template <transport Transport>
 void faults<Transport>::revoke(std::string_view why) {
   process.expect_this({});
-  if (ranks() == 1) return close(why, way_out(error_code::revoked), rank());
+  if (ranks() == 1) return close(why, way_out(error_code::revoked, why), rank());
   notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
   transport_->wake_all();
 }
@@ -227,7 +229,7 @@ void faults<Transport>::report_fault(std::source_location where, who_finds_it wh
                                     : await_fault([&] { return notices_->find_fault(); },
                                                   [&] { transport_->nap([] { return false; }); });
   auto const code = static_cast<error_code>(found.code);
-  error const out({code, rank(), found.peer, found.text, way_out(code), where});
+  error const out({code, rank(), found.peer, found.text, way_out(code, found.text), where});
   recorder_->note_error(out.what(), sequence(), *notices_);
   throw out;
 }

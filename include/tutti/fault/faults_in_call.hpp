@@ -19,6 +19,7 @@
 #include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/faults.hpp"
+#include "tutti/fault/way_out.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
@@ -147,7 +148,7 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
     absent += stopped.text;
   }
   if (first < 0)
-    absent = join({"; all ranks have arrived, but at least one of them makes no progress",
+    absent = join({"; ", all_have_arrived, ", but at least one of them makes no progress",
                    doubt_about_schedule(*notices_, rank(), ranks(), sequence())});
   double const seconds = std::chrono::duration<double>(timeout).count();
   this->raise({static_cast<int>(error_code::timeout), rank(), first,
