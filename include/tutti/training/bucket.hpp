@@ -27,8 +27,7 @@ struct bucket_part {
 // Gradients that are reduced together. The spans are valid until the work of the hook has ended.
 template <element T>
 struct bucket {
-  std::size_t index = 0;   // among the buckets of a step, in the order of the plan
-  std::size_t layout = 0;  // changes when gradients are divided into buckets anew
+  std::size_t index = 0;  // among the buckets of a step, in the order of the plan
   std::span<T> gradients{};
   // Of which the gradients consist, in this order. With data_parallel_options::adapt, there may be a few elements between them.
   std::span<bucket_part<T> const> parts{};

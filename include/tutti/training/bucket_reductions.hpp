@@ -60,7 +60,6 @@ class bucket_reductions {
   }
   // The gradients were divided into buckets anew.
   void begin_layout() {
-    ++layout_;
     statistics.buckets.clear();
     for (auto const& b : gradients_.plan().buckets) statistics.buckets.push_back({.bytes = b.count * sizeof(T)});
     begin();
@@ -156,7 +155,7 @@ class bucket_reductions {
   bool start_next() {
     auto const bucket = turns_.next(pass.taken(), in_flight_);
     if (!bucket) return false;
-    auto const some = gradients_.of_bucket(*bucket, layout_);
+    auto const some = gradients_.of_bucket(*bucket);
     statistics.message_bytes += training::message_bytes(hook, some);
     in_flight_.start(*bucket, [&] { return hook(some, turns_.communicator_of(*bucket)); });
     return true;
@@ -165,8 +164,8 @@ class bucket_reductions {
     start_until([&] { return turns_.all_begun(); });
     for (std::size_t const b : turns_.preferred())
       in_flight_.continue_after(
-          turns_.turn(b),
-          [&] { return hook.second_round(gradients_.of_bucket(b, layout_), turns_.communicator_of(b)); }, statistics);
+          turns_.turn(b), [&] { return hook.second_round(gradients_.of_bucket(b), turns_.communicator_of(b)); },
+          statistics);
   }
   // Waits until nothing is in flight, whether or not it succeeds.
   void abandon() noexcept {
@@ -181,7 +180,6 @@ class bucket_reductions {
   work agreement_;  // on the parameters that are used
   clock::time_point pass_begin_{};
   bool find_unused_ = false;
-  std::size_t layout_ = static_cast<std::size_t>(-1);  // begin_layout() makes it 0
 };
 
 }  // namespace tutti::detail

@@ -51,9 +51,9 @@ class gradient_array {
     auto const& place = plan_.places.at(parameter);
     return all().subspan(place.begin, place.count);
   }
-  training::bucket<T> of_bucket(std::size_t index, std::size_t layout) {
+  training::bucket<T> of_bucket(std::size_t index) {
     auto const& bucket = plan_.buckets[index];
-    return {index, layout, all().subspan(bucket.begin, bucket.count), parts_[index]};
+    return {index, all().subspan(bucket.begin, bucket.count), parts_[index]};
   }
 
  private:

@@ -18,7 +18,7 @@ TEST_CASE("lossy codecs lose nothing for good") {
   CHECK_NOTHROW(run_local(3, [](auto& comm) { check_error_feedback(comm); }));
 }
 
-TEST_CASE("residuals of other buckets are refused") {
+TEST_CASE("residuals of other parameters are refused") {
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_other_residuals(comm); }));

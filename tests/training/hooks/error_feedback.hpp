@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <numeric>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,17 +19,21 @@
 
 namespace tutti::testing {
 
-// Three parameters in two buckets, which stay as they are.
+// Four parameters in two buckets, which stay as they are.
 inline training::data_parallel_options const two_buckets{.buckets = {.bytes = 4000, .first_bytes = 400},
                                                          .rebuild = false};
-inline std::vector<std::vector<float>> three_parameters() {
-  return {std::vector<float>(700), std::vector<float>(0), std::vector<float>(300)};
+// In two or three buckets, which change in nearly every step; and after the first one, gradients move.
+inline training::data_parallel_options const changing_buckets{
+    .buckets = {.bytes = 4000, .first_bytes = 400, .last_bytes = 0},
+    .adapt = training::adaptive_buckets{.least_bytes = 400, .most_bytes = 4000}};
+inline std::vector<std::vector<float>> four_parameters() {
+  return {std::vector<float>(700), std::vector<float>(0), std::vector<float>(200), std::vector<float>(100)};
 }
 
 // One step, with the gradient of each value by f(parameter, k).
 template <class Model, class F>
 void step_with(Model& model, F&& f) {
-  for (std::size_t i = model.size(); i-- > 0;) {
+  for (std::size_t const i : {1u, 3u, 2u, 0u}) {
     for (std::size_t k = 0; k < model.gradient(i).size(); ++k) model.gradient(i)[k] = f(i, k);
     model.ready(i);
   }
@@ -38,19 +43,21 @@ void step_with(Model& model, F&& f) {
 // Of all gradients of all steps and ranks, every bit is in the means or in a residual. They are small integers, so their
 // sums are exact.
 template <class Codec, class Comm>
-void check_nothing_is_lost(Comm& comm, Codec codec, float tolerance) {
-  auto parameters = three_parameters();
-  training::data_parallel model(comm, parameters, two_buckets, training::error_feedback(codec));
+void check_nothing_is_lost(Comm& comm, training::data_parallel_options const& options, Codec codec, float tolerance) {
+  auto parameters = four_parameters();
+  training::data_parallel model(comm, parameters, options, training::error_feedback(codec));
+  std::set<std::size_t> numbers_of_buckets;
   std::mt19937 random(static_cast<unsigned>(comm.rank()));
-  std::vector<std::vector<float>> given(3), sent(3);
-  for (std::size_t i = 0; i < 3; ++i) given[i].resize(parameters[i].size()), sent[i].resize(parameters[i].size());
+  std::vector<std::vector<float>> given(4), sent(4);
+  for (std::size_t i = 0; i < 4; ++i) given[i].resize(parameters[i].size()), sent[i].resize(parameters[i].size());
   for (int step = 0; step < 20; ++step) {
+    numbers_of_buckets.insert(model.plan().buckets.size());
     step_with(model, [&](std::size_t i, std::size_t k) {
       float const g = static_cast<float>(random() % 64) - 20;
       given[i][k] += g;
       return g;
     });
-    for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       std::vector<float> of_rank_0(model.gradient(i).begin(), model.gradient(i).end());
       broadcast(comm, of_rank_0, 0);
       expect(std::ranges::equal(of_rank_0, model.gradient(i)), "ranks have different means");
@@ -58,14 +65,12 @@ void check_nothing_is_lost(Comm& comm, Codec codec, float tolerance) {
         sent[i][k] += model.gradient(i)[k] * static_cast<float>(comm.size());
     }
   }
-  auto kept = model.hook().residuals();
-  expect(kept.size() == (comm.size() == 1 ? 0u : 2u), "a residual for each bucket");
-  for (std::size_t i = 0; i < 3; ++i) {
-    auto const place = model.plan().places[i];
-    std::size_t const begin = place.begin - model.plan().buckets[place.bucket].begin;
+  expect(numbers_of_buckets.size() == (options.adapt ? 2u : 1u), "the buckets do not change");
+  auto residuals = model.hook().residuals();
+  expect(residuals.size() == (comm.size() == 1 ? 0u : 4u), "a residual for each parameter");
+  for (std::size_t i = 0; i < 4; ++i) {
     std::vector<float> residual(given[i].size());
-    if (comm.size() > 1 && !residual.empty())
-      std::copy_n(kept[place.bucket].begin() + static_cast<std::ptrdiff_t>(begin), residual.size(), residual.begin());
+    if (comm.size() > 1) residual = residuals[i];
     all_reduce(comm, given[i]);
     all_reduce(comm, residual);
     for (std::size_t k = 0; k < residual.size(); ++k)
@@ -76,22 +81,22 @@ void check_nothing_is_lost(Comm& comm, Codec codec, float tolerance) {
 // Gradient descent reaches the mean of the ranks' targets nearly as it does uncompressed.
 template <class Codec, class Comm>
 void check_convergence(Comm& comm, Codec codec, int steps) {
-  auto parameters = three_parameters();
+  auto parameters = four_parameters();
   training::data_parallel model(comm, parameters, two_buckets, training::error_feedback(codec));
   std::mt19937 random(static_cast<unsigned>(comm.rank()) + 9);
   std::normal_distribution<float> normal;
-  auto target = three_parameters(), mean_target = target;
-  for (std::size_t i = 0; i < 3; ++i) {
+  auto target = four_parameters(), mean_target = target;
+  for (std::size_t i = 0; i < 4; ++i) {
     for (float& x : target[i]) x = 3 + normal(random);
     mean_target[i] = target[i];
     all_reduce(comm, mean_target[i], mean{});
   }
   for (int step = 0; step < steps; ++step) {
     step_with(model, [&](std::size_t i, std::size_t k) { return parameters[i][k] - target[i][k]; });
-    for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t i = 0; i < 4; ++i)
       for (std::size_t k = 0; k < parameters[i].size(); ++k) parameters[i][k] -= 0.02f * model.gradient(i)[k];
   }
-  for (std::size_t i = 0; i < 3; ++i)
+  for (std::size_t i = 0; i < 4; ++i)
     for (std::size_t k = 0; k < parameters[i].size(); ++k)
       expect(std::abs(parameters[i][k] - mean_target[i][k]) < 0.5f, "training does not converge");
 }
@@ -104,7 +109,7 @@ void check_checkpoint(Comm& comm, Codec codec) {
       return static_cast<float>((static_cast<std::size_t>(step + comm.rank()) * 7919 + i * 31 + k * 17) % 101) / 7 - 5;
     };
   };
-  auto parameters = three_parameters();
+  auto parameters = four_parameters();
   training::data_parallel whole(comm, parameters, two_buckets, training::error_feedback(codec));
   for (int step = 0; step < 4; ++step) step_with(whole, gradient_of(step));
   std::vector<std::vector<float>> saved;
@@ -116,31 +121,33 @@ void check_checkpoint(Comm& comm, Codec codec) {
   training::data_parallel second(comm, parameters, two_buckets, training::error_feedback(codec));
   second.hook().restore_residuals(saved);
   for (int step = 2; step < 4; ++step) step_with(second, gradient_of(step));
-  for (std::size_t i = 0; i < 3; ++i)
+  for (std::size_t i = 0; i < 4; ++i)
     expect(std::ranges::equal(whole.gradient(i), second.gradient(i)), "the run that continues differs");
 }
 
-// Residuals of other buckets are refused. The communicator is revoked then: the first rank to find it does that, and others may
+// Residuals of other parameters are refused. The communicator is revoked then: the first rank to find it does that, and others may
 // see that first.
 template <class Comm>
 void check_other_residuals(Comm& comm) {
   error const thrown = error_of([&] {
-    auto parameters = three_parameters();
+    auto parameters = four_parameters();
     training::data_parallel model(comm, parameters, two_buckets, training::error_feedback(training::one_bit_signs{}));
-    model.hook().restore_residuals({std::vector<float>(300), std::vector<float>(699)});
+    model.hook().restore_residuals({std::vector<float>(699)});
     step_with(model, [](std::size_t, std::size_t) { return 1.0f; });
     return 0;
   });
   if (thrown.code() == error_code::bad_argument)
-    expect_error(thrown, error_code::bad_argument, "of bucket 1 has 699 values, but the bucket has 700");
+    expect_error(thrown, error_code::bad_argument, "of parameter 0 has 699 values, but its gradient has 700");
   else expect_error(thrown, error_code::revoked, "a step of training has failed there");
 }
 
 template <class Comm>
 void check_error_feedback(Comm& comm) {
-  check_nothing_is_lost(comm, training::top_k{.share = 0.05}, 0);
-  check_nothing_is_lost(comm, training::eight_bit_blocks{}, 1e-2f);
-  check_nothing_is_lost(comm, training::one_bit_signs{}, 1e-2f);
+  for (auto const& options : {two_buckets, changing_buckets}) {
+    check_nothing_is_lost(comm, options, training::top_k{.share = 0.05}, 0);
+    check_nothing_is_lost(comm, options, training::eight_bit_blocks{}, 1e-2f);
+    check_nothing_is_lost(comm, options, training::one_bit_signs{}, 1e-2f);
+  }
   if constexpr (!sanitized) {
     check_convergence(comm, training::top_k{.share = 0.2}, 600);
     check_convergence(comm, training::eight_bit_blocks{}, 250);

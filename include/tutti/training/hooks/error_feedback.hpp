@@ -24,8 +24,8 @@ namespace tutti::training {
 // and what the others will decode. All ranks get all messages, decode them and add them up in rank order, so all have the
 // same bits. (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014.)
 //
-// Gradients are float. A single rank sends nothing and rounds nothing. Where buckets are built anew, once after the first
-// step, residuals start at zero; set data_parallel_options::rebuild = false to keep them.
+// Gradients are float. A single rank sends nothing and rounds nothing. Residuals belong to parameters, not to buckets: they remain
+// when the buckets change.
 //
 // Residual and what was sent add up to the original: exactly for top_k and eight_bit_blocks, within half a unit in the
 // last place of the residual for one_bit_signs. Where they are no numbers (NaN, infinity) the residual is zero.
@@ -43,68 +43,78 @@ class error_feedback {
   work operator()(bucket<T> const& some, communicator<Transport>& comm) {
     static_assert(std::same_as<T, float>, "codecs compress gradients of type float; use another hook for other types");
     if (comm.size() == 1) return {};
-    state& s = state_of(some, comm.rank());
+    if (buffers_.size() <= some.index) buffers_.resize(some.index + 1);
+    buffers& its = buffers_[some.index];
     std::size_t const n = some.gradients.size(), bytes = codec_.message_bytes(n);
-    for (std::size_t i = 0; i < n; ++i) s.residual[i] += some.gradients[i];
-    s.mine.resize(bytes);
-    s.all.resize(bytes * static_cast<std::size_t>(comm.size()));
-    s.decoded.resize(n);
-    codec_.encode(s.residual, s.mine.data());
-    codec_.decode(s.mine.data(), s.decoded);
-    for (std::size_t i = 0; i < n; ++i) {
-      float const lost = s.residual[i] - s.decoded[i];
-      s.residual[i] = std::isfinite(lost) ? lost : 0;
+    its.mine.resize(bytes);
+    its.all.resize(bytes * static_cast<std::size_t>(comm.size()));
+    its.decoded.resize(n);
+    for (auto const& part : some.parts) {
+      auto const& residual = residual_of(part, comm.rank());
+      for (std::size_t i = 0; i < residual.size(); ++i) part.gradient[i] += residual[i];
     }
-    return all_gather(async(comm), s.mine, s.all).then([this, &s, to = some.gradients, ranks = comm.size()] {
-      add_up(s, to, ranks);
+    codec_.encode(some.gradients, its.mine.data());
+    codec_.decode(its.mine.data(), its.decoded);
+    for (auto const& part : some.parts) {
+      auto const sent = part_of(its.decoded, part, some);
+      auto& residual = residuals_[part.parameter];
+      for (std::size_t i = 0; i < residual.size(); ++i) {
+        float const lost = part.gradient[i] - sent[i];
+        residual[i] = std::isfinite(lost) ? lost : 0;
+      }
+    }
+    return all_gather(async(comm), its.mine, its.all).then([this, &its, some, ranks = comm.size()] {
+      add_up(its, some, ranks);
     });
   }
 
   std::size_t message_bytes(bucket<float> const& some) const { return codec_.message_bytes(some.gradients.size()); }
 
-  // What this rank has not sent yet, for each bucket: a checkpoint stores it. To continue from one, make the model with
-  // the same parameters and rebuild = false, and restore it before the first step.
-  std::vector<std::vector<float>> residuals() const {
-    std::vector<std::vector<float>> out;
-    for (state const& s : states_) out.push_back(s.residual);
-    return out;
-  }
-  void restore_residuals(std::vector<std::vector<float>> const& saved) {
-    states_.clear();
-    for (auto const& residual : saved) states_.push_back({.residual = residual});
-  }
+  // What this rank has not sent yet, for each parameter: a checkpoint stores it. To continue from one, make the model with the same
+  // parameters, and restore it before the first step. The bits are those of a run without interruption if the buckets are the
+  // same, as with rebuild = false.
+  std::vector<std::vector<float>> const& residuals() const noexcept { return residuals_; }
+  void restore_residuals(std::vector<std::vector<float>> saved) { residuals_ = std::move(saved); }
 
  private:
-  struct state {
-    std::vector<float> residual{};
+  struct buffers {
     std::vector<std::byte> mine{}, all{};  // encoded; they must stay until the call has ended
     std::vector<float> decoded{};
   };
 
-  state& state_of(bucket<float> const& some, int rank) {
-    if (std::exchange(layout_, some.layout) != some.layout) states_.clear();
-    if (states_.size() <= some.index) states_.resize(some.index + 1);
-    state& out = states_[some.index];
-    if (out.residual.empty()) out.residual.resize(some.gradients.size());
-    if (out.residual.size() != some.gradients.size())
+  std::vector<float>& residual_of(bucket_part<float> const& part, int rank) {
+    if (residuals_.size() <= part.parameter) residuals_.resize(part.parameter + 1);
+    std::vector<float>& out = residuals_[part.parameter];
+    if (out.empty()) out.resize(part.gradient.size());
+    if (out.size() != part.gradient.size())
       tutti::detail::refuse(rank,
-                            tutti::detail::join({"the residual of bucket ", some.index, " has ", out.residual.size(),
-                                                 " values, but the bucket has ", some.gradients.size()}),
-                            "restore residuals of the same parameters, bucket sizes and order of buckets", {});
+                            tutti::detail::join({"the residual of parameter ", part.parameter, " has ", out.size(),
+                                                 " values, but its gradient has ", part.gradient.size()}),
+                            "restore residuals of the same parameters", {});
     return out;
   }
-  void add_up(state& s, std::span<float> to, int ranks) const {
-    std::size_t const bytes = s.mine.size();
+  static std::span<float const> part_of(std::span<float const> decoded, bucket_part<float> const& part,
+                                        bucket<float> const& some) {
+    auto const begin = static_cast<std::size_t>(part.gradient.data() - some.gradients.data());
+    return decoded.subspan(begin, part.gradient.size());
+  }
+  // Elements between the parts stay zero.
+  void add_up(buffers& its, bucket<float> const& some, int ranks) const {
+    std::size_t const bytes = its.mine.size();
     for (int r = 0; r < ranks; ++r) {
-      codec_.decode(s.all.data() + static_cast<std::size_t>(r) * bytes, s.decoded);
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = r == 0 ? s.decoded[i] : to[i] + s.decoded[i];
+      codec_.decode(its.all.data() + static_cast<std::size_t>(r) * bytes, its.decoded);
+      for (auto const& part : some.parts) {
+        auto const sent = part_of(its.decoded, part, some);
+        for (std::size_t i = 0; i < sent.size(); ++i) part.gradient[i] = r == 0 ? sent[i] : part.gradient[i] + sent[i];
+      }
     }
-    for (float& x : to) x /= static_cast<float>(ranks);
+    for (auto const& part : some.parts)
+      for (float& x : part.gradient) x /= static_cast<float>(ranks);
   }
 
   Codec codec_;
-  std::size_t layout_ = 0;
-  std::deque<state> states_;  // of each bucket; those in flight stay where they are
+  std::vector<std::vector<float>> residuals_;  // of each parameter
+  std::deque<buffers> buffers_;                // of each bucket; those in flight stay where they are
 };
 
 }  // namespace tutti::training
