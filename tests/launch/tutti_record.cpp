@@ -120,15 +120,17 @@ TEST_CASE("a file of the other kind is named, with the command that reads it") {
   CHECK(!broken.said("json.exception"));
 }
 
-TEST_CASE("a picture cannot begin after the end, and has room for the last label") {
+TEST_CASE("a picture cannot begin after the end, has room for the last label, and no lanes without calls") {
   temporary_folder const at;
   std::string const path = at.path() / "t.0.json", picture = at.path() / "t.svg";
-  write(path, R"([{"name": "a<b", "ph": "X", "ts": 1000.0, "dur": 500.0, "pid": 0, "tid": 0}])");
+  write(path, R"([{"name": "early", "ph": "X", "ts": 1000.0, "dur": 1.0, "pid": 0, "tid": 1},
+                  {"name": "a<b", "ph": "X", "ts": 1100.0, "dur": 400.0, "pid": 0, "tid": 0}])");
   command late(tool + " draw " + path + " -o " + picture + " --begin 20");
   CHECK(late.wait() == 1);
   CHECK(late.said("nothing to draw from 20 ms on: the traces last 0.5 ms"));
-  command drawn(tool + " draw " + path + " -o " + picture);
+  command drawn(tool + " draw " + path + " -o " + picture + " --begin 0.1");
   CHECK(drawn.wait() == 0);
+  CHECK(drawn.said("of 1 lanes"));
   std::ifstream file(picture);
   std::string const svg(std::istreambuf_iterator<char>(file), {});
   CHECK(svg.find("width=\"1170\"") != std::string::npos);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -83,25 +84,25 @@ struct picture {
   std::size_t lanes;
 };
 
-// Draws time from left to right in milliseconds, with a lane for each communicator of each rank and a colour for each
-// collective. Begin and length are in milliseconds; a length of 0 goes to the end.
+// Draws time from left to right in milliseconds, with a lane for each communicator of each rank that has calls in this time, and a
+// colour for each collective. Begin and length are in milliseconds; a length of 0 goes to the end.
 inline picture draw(std::vector<traced_call> const& calls, double begin, double length) {
   std::map<std::pair<int, int>, int> lanes;
   std::map<std::string, int> names;
   double first = std::numeric_limits<double>::max(), last = std::numeric_limits<double>::lowest();
-  for (traced_call const& c : calls) {
-    lanes[{c.rank, c.group}] = 0;
-    names[c.name] = 0;
-    first = std::min(first, c.begin), last = std::max(last, c.end);
-  }
-  int count = 0;
-  for (auto& lane : lanes) lane.second = count++;
-  count = 0;
-  for (auto& name : names) name.second = count++;
+  for (traced_call const& c : calls) first = std::min(first, c.begin), last = std::max(last, c.end);
   double const from = first + begin * 1e3, until = length > 0 ? std::min(last, from + length * 1e3) : last;
   if (!(begin >= 0 && length >= 0 && from <= last))
     throw std::runtime_error(
         fmt::format("nothing to draw from {:g} ms on: the traces last {:.6g} ms", begin, (last - first) / 1e3));
+  std::vector<traced_call> seen;
+  std::ranges::copy_if(calls, std::back_inserter(seen),
+                       [&](traced_call const& c) { return c.end >= from && c.begin <= until; });
+  for (traced_call const& c : seen) lanes[{c.rank, c.group}] = names[c.name] = 0;
+  int count = 0;
+  for (auto& lane : lanes) lane.second = count++;
+  count = 0;
+  for (auto& name : names) name.second = count++;
   double const left = 110, width = 1000, right = 60, height = 26, top = 40;
   double const scale = width / std::max(until - from, 1e-3);
   auto const hue = [&](std::string const& name) { return names.at(name) * 360 / static_cast<int>(names.size()); };
@@ -121,8 +122,7 @@ inline picture draw(std::vector<traced_call> const& calls, double begin, double 
   for (auto const& [lane, row] : lanes)
     svg += fmt::format("<text x=\"4\" y=\"{}\">rank {}{}</text>\n", top + height * row + 17, lane.first,
                        lane.second == 0 ? "" : fmt::format(", group {}", lane.second));
-  for (traced_call const& c : calls) {
-    if (c.end < from || c.begin > until) continue;
+  for (traced_call const& c : seen) {
     double const a = std::max(c.begin, from), b = std::min(c.end, until);
     svg += fmt::format("<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"hsl({},60%,60%)\"/>\n",
                        left + (a - from) * scale, top + height * lanes.at({c.rank, c.group}) + 3,
