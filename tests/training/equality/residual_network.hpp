@@ -102,9 +102,9 @@ struct residual_course {
   }
 };
 
-// What one process arrives at: the loss of each step, and the layers.
+// What one process arrives at: the loss of each step, the norm of its gradients, and the layers.
 struct trained_network {
-  std::vector<double> losses{};
+  std::vector<double> losses{}, norms{};
   std::vector<residual_layer> layers{};
 };
 inline trained_network network_of_one_process(std::size_t layers) {
@@ -126,6 +126,7 @@ inline trained_network network_of_one_process(std::size_t layers) {
     }
     out.losses.push_back(course::loss(x, 0));
     for (double& g : x.values) g /= static_cast<double>(course::rows);
+    double squares = 0;
     for (std::size_t l = layers; l-- > 0;) {
       residual_layer gradients = course::zeros(out.layers[l]);
       gradients.offsets += sum_of_rows(x);
@@ -133,11 +134,14 @@ inline trained_network network_of_one_process(std::size_t layers) {
       for (std::size_t k = 0; k < 3; ++k) {
         matrix_by_rows &values = *out.layers[l].parameters()[k], &velocity = *velocities[l].parameters()[k];
         for (std::size_t i = 0; i < values.values.size(); ++i) {
-          velocity.values[i] = course::factor * velocity.values[i] + gradients.parameters()[k]->values[i];
+          double const gradient = gradients.parameters()[k]->values[i];
+          squares += gradient * gradient;
+          velocity.values[i] = course::factor * velocity.values[i] + gradient;
           values.values[i] -= course::rate * velocity.values[i];
         }
       }
     }
+    out.norms.push_back(std::sqrt(squares));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <exception>
 #include <optional>
@@ -163,10 +164,17 @@ class sharded_data_parallel {
   //   model.finish();
   //   model.step(std::min(1.0, max_norm / (model.gradient_norm() + 1e-6)));
   double gradient_norm(std::source_location where = std::source_location::current()) {
-    if (reductions_.pass.has_begun())
-      tutti::detail::refuse(comm_.rank(), "gradient_norm() was called during a backward pass",
-                            "call finish() first, which ends the pass", where);
-    return std::sqrt(or_fail([&] { return all_reduce(comm_, reductions_.gradients.squares(), sum{}, {}, where); }));
+    return std::sqrt(squares_of_gradients([](std::size_t) { return true; }, where));
+  }
+  // The same where the ranks of a group hold parts of the model, as training::gradient_norm(model, group, counts). Collective among
+  // the ranks that share this model, and then among the group.
+  //
+  //   model.step(std::min(1.0, max_norm / (model.gradient_norm(mesh.along({"tensor", "pipeline"}), counts) + 1e-6)));
+  template <transport Other, std::predicate<std::size_t> Counts>
+  double gradient_norm(communicator<Other>& group, Counts&& counts,
+                       std::source_location where = std::source_location::current()) {
+    double const squares = squares_of_gradients(counts, where);
+    return std::sqrt(or_fail([&] { return all_reduce(group, squares, sum{}, {}, where); }));
   }
 
   // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
@@ -244,6 +252,14 @@ class sharded_data_parallel {
     if (options.progress_thread) driver_.emplace();
   }
 
+  // Of those parameters for which counts(parameter) is true.
+  template <class Counts>
+  double squares_of_gradients(Counts const& counts, std::source_location where) {
+    if (reductions_.pass.has_begun())
+      tutti::detail::refuse(comm_.rank(), "gradient_norm() was called during a backward pass",
+                            "call finish() first, which ends the pass", where);
+    return or_fail([&] { return all_reduce(comm_, reductions_.gradients.squares(counts), sum{}, {}, where); });
+  }
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
     if (scale != 0 && bucket == 0) optimizer_.begin_step();

@@ -82,11 +82,14 @@ class sharded_gradients {
     std::size_t const bucket = plan_.places[part.parameter].bucket;
     return mine(bucket).subspan(part.begin - shards_.begins[bucket], part.elements.count);
   }
-  // The sum of the squares of this rank's part of all.
-  double squares() {
+  // The sum of the squares of this rank's part of the parameters for which counts(parameter) is true.
+  template <class Counts>
+  double squares(Counts const& counts) {
     double out = 0;
-    for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
-      for (number const x : mine(b)) out += static_cast<double>(x) * static_cast<double>(x);
+    for (training::owned_part const& part : shards_.owned) {
+      if (!counts(part.parameter)) continue;
+      for (number const x : mine(part)) out += static_cast<double>(x) * static_cast<double>(x);
+    }
     return out;
   }
 
