@@ -22,3 +22,11 @@ TEST_CASE("the factor halves when gradients overflow, and doubles after enough s
   }
   CHECK(scale.factor == 4);
 }
+
+TEST_CASE("gradients are clipped by their norm without the factor") {
+  loss_scale scale{.factor = 8};
+  CHECK(scale.update(8 * 4, 5) == 0.125);
+  CHECK(scale.update(8 * 10, 5) == 0.0625);
+  CHECK(scale.update(0, 5) == 0.125);
+  CHECK(scale.update(std::numeric_limits<double>::infinity(), 5) == 0);
+}

@@ -2,7 +2,9 @@
 // The factor of a loss whose small gradients would vanish in half precision.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 namespace tutti::training {
@@ -22,9 +24,10 @@ struct loss_scale {
   int growth_after = 2000;
   int steps = 0;  // since the factor has changed
 
-  // After a backward pass. Returns by what the step must multiply the gradients: 0 if it is skipped.
-  double update(double norm_of_gradients) {
-    double const inverse = 1 / factor;
+  // After a backward pass. Returns by what the step must multiply the gradients, so that their norm without the factor is
+  // `most_norm` at most: 0 if the step is skipped.
+  double update(double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
+    double const scale = std::min(1 / factor, most_norm / norm_of_gradients);
     if (!std::isfinite(norm_of_gradients)) {
       factor *= backoff;
       steps = 0;
@@ -34,7 +37,7 @@ struct loss_scale {
       factor *= growth;
       steps = 0;
     }
-    return inverse;
+    return scale;
   }
 };
 
