@@ -164,6 +164,10 @@ int main(int argc, char** argv) {
                  "parts of a rank's share of a batch; 0: four for each stage, or one without a pipeline")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
+  app.add_option("--bucket-bytes", with.by.bucket_bytes, "gradients that are averaged at once, for example 25MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_flag("--adapt", with.by.adapt, "begin with --bucket-bytes, and measure which size takes the least time");
   add_training_options(app, with, "the learning rate of Adam");
   app.add_option("--features", with.model.features, "numbers for each token; the hidden layers have four times as many")
       ->check(CLI::Range(4, 4096))

@@ -29,7 +29,9 @@ struct division {
   bool sequence = false;
   int microbatches = 1;  // into which each rank of the data axis divides its share of a batch
   std::string schedule = "1f1b";
-  int stages_per_rank = 2;  // of interleaved schedules
+  int stages_per_rank = 2;               // of interleaved schedules
+  std::size_t bucket_bytes = 256 << 10;  // of gradients; small, because the whole model is
+  bool adapt = false;                    // or another size, which the training finds
 
   int ranks() const { return data * tensor * pipeline; }
 };
@@ -123,9 +125,11 @@ class trainer {
  private:
   using clock = std::chrono::steady_clock;
 
-  // Small first buckets, because the whole model is small.
-  static tutti::training::data_parallel_options options() {
-    return {.buckets = {.bytes = 256 << 10, .first_bytes = 16 << 10}, .rebuild = false};
+  tutti::training::data_parallel_options options() const {
+    tutti::training::data_parallel_options out{.rebuild = false};
+    out.buckets = {.bytes = by_.bucket_bytes, .first_bytes = std::min(by_.bucket_bytes / 16, std::size_t{1} << 20)};
+    if (by_.adapt) out.adapt.emplace();
+    return out;
   }
   // Ranks of a tensor group have equal gradients of parameters that they do not divide, but not in the same places of their
   // buckets, because parts may differ in size. two_shot adds up in rank order everywhere, so these gradients stay equal.
