@@ -105,6 +105,23 @@ TEST_CASE("running out of file descriptors is reported") {
   reap(process);
 }
 
+TEST_CASE("a program that closes all descriptors does not believe that others have ended") {
+  pid_t const process = sleeping_process(), closer = ::fork();
+  if (closer == 0) {
+    process_watch watch;
+    watch.begin(process);
+    for (int file = 3; file < 100; ++file) ::close(file);
+    if (watch.ended()) ::_exit(1);
+    ::kill(process, SIGKILL);
+    for (int i = 0; i < 10000 && !watch.ended(); ++i) ::usleep(1000);
+    ::_exit(watch.ended() ? 0 : 2);
+  }
+  int status = 0;
+  ::waitpid(closer, &status, 0);
+  CHECK(status == 0);
+  reap(process);
+}
+
 #if defined(SYS_pidfd_open)
 TEST_CASE("where the system refuses handles of processes, their end is noticed all the same") {
   pid_t const process = sleeping_process(), asker = ::fork();

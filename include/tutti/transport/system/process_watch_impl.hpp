@@ -71,7 +71,11 @@ TUTTI_INLINE bool process_watch::ended() const noexcept {
     return now.ended() || now.start != first_->start;
   }
   pollfd end{handle_->get(), POLLIN, 0};
-  return ::poll(&end, 1, 0) > 0;
+  if (::poll(&end, 1, 0) <= 0) return false;
+  if ((end.revents & POLLNVAL) == 0) return true;
+  // The program has closed descriptors that it did not open, as daemons do.
+  auto const now = process_ != 0 ? look_at(process_) : std::nullopt;
+  return now && (now->ended() || now->start == 0);
 }
 
 TUTTI_INLINE bool process_watch::stopped() const noexcept {
