@@ -5,6 +5,7 @@
 // timeout: 300
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -151,6 +152,14 @@ std::vector<T> nccl_values(lending_stand_in const& on, device_array<lending_stan
   on.copy(stream, out.data(), data.data(), out.size() * sizeof(T));
   on.wait(stream, deadline::after(std::chrono::seconds{60}));
   return out;
+}
+
+// Rank q gets q + 1 elements from each of 3 ranks.
+template <class Ranks, class T>
+void exchange_some(Ranks& ranks, int rank, device_array<lending_stand_in, T> const& from,
+                   device_array<lending_stand_in, T> const& to, device_options<lending_stand_in> const& how = {}) {
+  std::vector<std::size_t> const sent{1, 2, 3}, received(3, static_cast<std::size_t>(rank) + 1);
+  all_to_all_v(ranks, from, sent, to, received, {}, {}, how);
 }
 
 }  // namespace
@@ -351,40 +360,49 @@ TEST_CASE("a call may be captured in a graph") {
     stand_in_stream stream;
     auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
     auto const data = nccl_array(device, std::vector<int>(1000, 1));
+    std::vector<int> some(10, 1);
+    auto const blocks = nccl_array(device, some);
     stream.begin_capture();
     all_reduce(ranks, data);
+    exchange_some(ranks, comm.rank(), data, blocks);
     auto const graph = stream.end_capture();
     expect(nccl_values(device, data, &stream) == std::vector<int>(1000, 1), "it has not run");
     for (int i = 0; i < 3; ++i) stand_in_stream::launch(graph);
     expect(nccl_values(device, data, &stream) == std::vector<int>(1000, 27), "it has run three times");
+    std::fill_n(some.begin(), 3 * (comm.rank() + 1), 27);
+    expect(nccl_values(device, blocks, &stream) == some, "and so has the exchange of blocks");
   });
 }
 
 TEST_CASE("a rank that dies in a call is named, and the streams of the others go on") {
-  shared_with_forks<std::atomic<int>> right;
-  CHECK_THROWS(on_processes(3, [&](auto& comm) {
-    lending_stand_in const device(comm.rank());
-    stand_in_stream stream;
-    auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
-    auto const data = nccl_array(device, std::vector<float>(1000, 1));
-    all_reduce(ranks, data);
-    ranks.work().wait();
-    barrier(comm);
-    if (comm.rank() == 1) stream.add([] { ::pause(); });
-    error const e = error_of([&] {
-      all_reduce(ranks, data);
-      if (comm.rank() == 1) ::kill(::getpid(), SIGKILL);
-      if (comm.rank() == 0)
-        device.wait(&stream, deadline::after(std::chrono::seconds{60}));  // as cudaStreamSynchronize
+  for (bool const in_blocks : {false, true}) {
+    shared_with_forks<std::atomic<int>> right;
+    CHECK_THROWS(on_processes(3, [&](auto& comm) {
+      lending_stand_in const device(comm.rank());
+      stand_in_stream stream;
+      auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
+      auto const data = nccl_array(device, std::vector<float>(1000, 1)),
+                 blocks = nccl_array(device, std::vector<float>(9));
+      auto const call = [&] { in_blocks ? exchange_some(ranks, comm.rank(), data, blocks) : all_reduce(ranks, data); };
+      call();
       ranks.work().wait();
-    });
-    expect_error(e, error_code::rank_lost, "rank 1");
-    expect(e.peer() == 1, "it names the rank");
-    device.wait(&stream, deadline::after(std::chrono::seconds{60}));
-    expect_error(error_of([&] { all_reduce(ranks, data); }), error_code::rank_lost, "rank 1");
-    ++right[0];
-  }));
-  CHECK(right[0] == 2);
+      barrier(comm);
+      if (comm.rank() == 1) stream.add([] { ::pause(); });
+      error const e = error_of([&] {
+        call();
+        if (comm.rank() == 1) ::kill(::getpid(), SIGKILL);
+        if (comm.rank() == 0)
+          device.wait(&stream, deadline::after(std::chrono::seconds{60}));  // as cudaStreamSynchronize
+        ranks.work().wait();
+      });
+      expect_error(e, error_code::rank_lost, "rank 1");
+      expect(e.peer() == 1, "it names the rank");
+      device.wait(&stream, deadline::after(std::chrono::seconds{60}));
+      expect_error(error_of(call), error_code::rank_lost, "rank 1");
+      ++right[0];
+    }));
+    CHECK(right[0] == 2);
+  }
 }
 TEST_CASE("an error that NCCL reports ends the calls of all ranks") {
   for (char const* const call : {"2", "-2"})
@@ -406,23 +424,26 @@ TEST_CASE("an error that NCCL reports ends the calls of all ranks") {
     });
 }
 TEST_CASE("a stream that does not come to a call is a timeout of all ranks") {
-  on_processes(3, [](auto& comm) {
-    lending_stand_in const device(comm.rank());
-    std::atomic<bool> free = comm.rank() != 1;
-    stand_in_stream stream;
-    auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
-    auto const data = nccl_array(device, std::vector<float>(1000, 1));
-    stream.add([&] {
-      while (!free) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  for (bool const in_blocks : {false, true})
+    on_processes(3, [in_blocks](auto& comm) {
+      lending_stand_in const device(comm.rank());
+      std::atomic<bool> free = comm.rank() != 1;
+      stand_in_stream stream;
+      auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
+      auto const data = nccl_array(device, std::vector<float>(1000, 1)),
+                 blocks = nccl_array(device, std::vector<float>(9));
+      stream.add([&] {
+        while (!free) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      });
+      error const e = error_of([&] {
+        if (in_blocks) exchange_some(ranks, comm.rank(), data, blocks, {.timeout = std::chrono::seconds{1}});
+        else all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{1}});
+        ranks.work().wait();
+      });
+      free = true;
+      expect_error(e, error_code::timeout, "did not complete within 1 s");
+      device.wait(&stream, deadline::after(std::chrono::seconds{60}));
     });
-    error const e = error_of([&] {
-      all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{1}});
-      ranks.work().wait();
-    });
-    free = true;
-    expect_error(e, error_code::timeout, "did not complete within 1 s");
-    device.wait(&stream, deadline::after(std::chrono::seconds{60}));
-  });
 }
 TEST_CASE("ranks that make different calls find that out before NCCL gets them") {
   on_processes(3, [](auto& comm) {
