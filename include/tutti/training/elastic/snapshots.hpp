@@ -30,9 +30,8 @@ struct snapshot {
   std::vector<std::byte> divided{};     // this rank's parts, one array after another
   std::vector<std::byte> guarded{};     // the same of the rank before this one, the last before the first
 
-  // The rank whose parts this one guards, and the one that guards the parts of `rank`.
+  // The rank whose parts this one guards.
   int guarded_rank() const { return (rank + ranks - 1) % ranks; }
-  static int guard_of(int rank, int ranks) { return (rank + 1) % ranks; }
 };
 
 // The last two, which suffice because no rank takes one before all others have taken the one before it. So of the snapshots
