@@ -15,9 +15,7 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, std::string_view happ
     case error_code::timeout:
       if (happened.find(all_have_arrived) != happened.npos)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
-               "hangs "
-               "(TUTTI_RECORD writes what each waits for), or raise "
-               "TUTTI_TIMEOUT or options::timeout";
+               "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
       return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout";
     case error_code::rank_lost:
       return "check the output of the rank that ended; this communicator can no longer be used";
