@@ -134,11 +134,13 @@ bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
     }
     if (last == progress::stuck) {  // no clock is read if spinning was enough
       auto const napping = deadline::after(how.yields);
-      while (last == progress::stuck && !napping.passed())
+      while (last == progress::stuck && !napping.passed()) {
+        if (background_jobs.load(std::memory_order_relaxed) != 0) work_in_background();
         for (int i = 0; last == progress::stuck && i < 16; ++i) {
           ::sched_yield();
           last = poll();
         }
+      }
     }
     auto const ready = [&] {
       if (last == progress::stuck) last = poll();
