@@ -19,7 +19,7 @@
 #include "tutti/collective/gather.hpp"
 #include "tutti/collective/mesh.hpp"
 #include "tutti/collective/named.hpp"
-#include "tutti/collective/pointers.hpp"
+#include "tutti/collective/refused.hpp"
 #include "tutti/collective/reduce.hpp"
 #include "tutti/collective/reduce_scatter.hpp"
 #include "tutti/collective/scan.hpp"

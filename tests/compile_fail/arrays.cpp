@@ -71,5 +71,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   static_cast<void>(tutti::all_reduce(tutti::async(comm), std::deque<float>(8), out));
 #elif TUTTI_CASE == 26  // expect: the output is a temporary
   static_cast<void>(tutti::all_reduce(tutti::async(comm), in, std::vector<float>(8), tutti::options{}));
+#elif TUTTI_CASE == 27  // expect: a list in braces has no type
+  static_cast<void>(tutti::all_gather(comm, {1.0f, 2.0f}));
 #endif
 }

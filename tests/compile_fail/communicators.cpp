@@ -51,5 +51,13 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   fixed.revoke("no reason");
 #elif TUTTI_CASE == 17  // expect: pass a reference
   auto copy = comm;
+#elif TUTTI_CASE == 18  // expect: the first argument is not a communicator
+  tutti::all_reduce(data);
+#elif TUTTI_CASE == 19  // expect: the first argument is not a communicator
+  tutti::all_reduce(tutti::async, data);
+#elif TUTTI_CASE == 20  // expect: this communicator is const
+  tutti::work sum = tutti::all_reduce(tutti::async(fixed), data);
+#elif TUTTI_CASE == 21  // expect: this communicator is a temporary
+  tutti::work sum = tutti::all_reduce(tutti::async(comm.split(0).value()), data);
 #endif
 }

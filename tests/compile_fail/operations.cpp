@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Objects that cannot be operations or options.
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -9,8 +12,15 @@
 
 #include "tutti/tutti.hpp"
 
+template <class T>
+T larger(T a, T b) {
+  return a < b ? b : a;
+}
+float only_larger(float a, float b);
+
 void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) {
   float total = 0;
+  std::vector<std::size_t> const counts(1, data.size());
 #ifdef TUTTI_CONTROL
   tutti::all_reduce(comm, data, [](float a, float b) { return a < b ? b : a; });
   total = tutti::all_reduce(comm, total);
@@ -21,6 +31,10 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::broadcast(comm, data, {.timeout = std::chrono::milliseconds(200)});
   tutti::gather(comm, data, out, {.timeout = std::chrono::seconds(3)});
   total = tutti::scatter(comm, data, {.timeout = std::chrono::seconds(3)});
+  tutti::gather_v(comm, data, out, counts, {}, {.timeout = std::chrono::seconds(3)});
+  tutti::scatter_v(comm, data, counts, out, {}, {.timeout = std::chrono::seconds(3)});
+  tutti::reduce_scatter_v(comm, data, out, counts, {.timeout = std::chrono::seconds(3)});
+  tutti::all_reduce(comm, data, std::plus<>());
 #elif TUTTI_CASE == 1   // expect: this operation cannot combine these elements
   tutti::all_reduce(comm, data, [](float a) { return a; });
 #elif TUTTI_CASE == 2   // expect: this operation does not return an element
@@ -44,5 +58,24 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::all_reduce(comm, data, {.timeout = 3});
 #elif TUTTI_CASE == 11  // expect: give a duration such as 3s
   static_cast<void>(comm.shrink({.exclude_after = 0.5}));
+#elif TUTTI_CASE == 12  // expect: this is the name of several functions, or of a function template
+  tutti::all_reduce(comm, data, std::max);
+#elif TUTTI_CASE == 13  // expect: this is the name of several functions, or of a function template
+  tutti::reduce(comm, data, larger, 0);
+#elif TUTTI_CASE == 14  // expect: pass a lambda that calls it
+  tutti::all_reduce(comm, data, only_larger);
+#elif TUTTI_CASE == 15  // expect: would be truncated to an integer at every step
+  total = static_cast<float>(tutti::all_reduce(comm, 1, std::plus<float>()));
+#elif TUTTI_CASE == 16  // expect: an algorithm is named by its type before the arguments
+  tutti::all_reduce(comm, data, tutti::ring{});
+#elif TUTTI_CASE == 17  // expect: options name an algorithm as tutti::algorithm_id::ring
+  tutti::all_reduce(comm, data, {.algorithm = tutti::ring{}});
+#elif TUTTI_CASE == 18  // expect: a time limit is an option
+  tutti::all_reduce(comm, data, std::chrono::seconds(3));
+#elif TUTTI_CASE == 19  // expect: the options are the last argument
+  tutti::all_reduce(comm, data, tutti::options(), tutti::max{});
+#elif TUTTI_CASE == 20  // expect: convert this enumerator to int
+  enum class roles { leader };
+  tutti::broadcast(comm, data, roles::leader);
 #endif
 }

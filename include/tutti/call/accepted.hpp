@@ -3,16 +3,19 @@
 // sentence each, which says what is wrong and what to do.
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <ranges>
 #include <type_traits>
 #include <vector>
 
 #include "tutti/call/argument.hpp"
+#include "tutti/call/arguments.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/count_list.hpp"
 #include "tutti/call/legal.hpp"
 #include "tutti/call/noncontiguous.hpp"
+#include "tutti/call/options.hpp"
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/types.hpp"
 
@@ -25,10 +28,19 @@ concept host_ranks = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(
 template <class R>
 inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>, std::vector<bool>>;
 
+// The result of a call that is refused elsewhere.
+template <class T>
+struct refused;
+template <class T>
+inline constexpr bool is_refused = false;
+template <class T>
+inline constexpr bool is_refused<refused<T>> = true;
+
 template <class Comm>
 consteval bool expect_communicator() {
   using plain = std::remove_cvref_t<Comm>;
-  if constexpr (is_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
+  if constexpr (is_refused<plain>) return false;
+  else if constexpr (is_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
     refuse_const_communicator<Comm>();
   else if constexpr (!requires { typename plain::transport_type; })
     static_assert(
@@ -106,7 +118,7 @@ consteval bool expect_array() {
   else if constexpr (!std::ranges::random_access_range<R>)
     static_assert(never<R>,
                   "the elements of this range can only be reached one after another; copy them to a std::vector, and "
-                  "pass that");
+                  "pass that (a std::map: all_reduce_map or broadcast_object)");
   else if constexpr (!std::ranges::sized_range<R>)
     static_assert(never<R>, "this range does not know its size; pass std::span(first, count)");
   else return expect_element<element_in<R>>();
@@ -159,12 +171,38 @@ consteval bool expect_input() {
   }
 }
 
+// An argument whose type belongs to no parameter of a call, or to another one.
+template <class T>
+consteval bool expect_argument() {
+  using plain = std::remove_cvref_t<T>;
+  if constexpr (is_communicator<plain>) static_assert(never<T>, "the communicator is the first argument of a call");
+  else if constexpr (std::is_same_v<plain, algorithm_id> || listed<plain, algorithms> || std::is_same_v<plain, native>)
+    static_assert(never<T>,
+                  "an algorithm is named by its type before the arguments, as in all_reduce<tutti::ring>(comm, data), "
+                  "or in the options: {.algorithm = tutti::algorithm_id::ring}");
+  else if constexpr (std::is_convertible_v<plain, std::chrono::nanoseconds>)
+    static_assert(never<T>, "a time limit is an option; pass {.timeout = 5s}");
+  else if constexpr (std::is_same_v<plain, options>)
+    static_assert(never<T>, "the options are the last argument of a call, after the operation and the root");
+  else if constexpr (std::is_enum_v<plain>)
+    static_assert(never<T>, "roots, ranks and tags are of type int; convert this enumerator to int");
+  else if constexpr (std::is_pointer_v<plain> || std::is_null_pointer_v<plain>) return expect_array<T>();
+  else return true;
+  return false;
+}
+
 // Op is void where nothing is combined.
 template <class Op, class T>
 consteval bool expect_operation() {
   using A = typename element_traits<T>::accumulator;
-  if constexpr (std::is_void_v<Op> || operation<Op, T>) return true;
-  else if constexpr (std::is_arithmetic_v<Op>)
+  if constexpr (std::is_void_v<Op>) return true;
+  else if constexpr (operation<Op, T>) {
+    using result = std::invoke_result_t<Op const&, accumulator_for<Op, T> const&, accumulator_for<Op, T> const&>;
+    static_assert(!std::is_integral_v<T> || !std::is_floating_point_v<result>,
+                  "this operation returns a floating-point number, which would be truncated to an integer at every "
+                  "step; let it return the type of the elements");
+    return true;
+  } else if constexpr (std::is_arithmetic_v<Op>)
     static_assert(never<Op>,
                   "an operation is expected here, but this is a number; a call on a value returns its result: total = "
                   "tutti::all_reduce(comm, mine)");
@@ -172,6 +210,11 @@ consteval bool expect_operation() {
     static_assert(
         never<Op>,
         "an operation is expected here, but this is an array or a pointer; pass an object such as tutti::sum{}");
+  else if constexpr (std::is_function_v<Op>)
+    static_assert(never<Op>,
+                  "a function cannot be stored as an operation; pass a lambda that calls it, which the compiler can "
+                  "inline, or its address");
+  else if constexpr (!expect_argument<Op>()) return false;
   else if constexpr (!std::is_copy_constructible_v<Op>)
     static_assert(never<Op>, "an operation must be copyable, because calls that are started keep a copy");
   else if constexpr (std::is_invocable_v<Op const&, T const&, T const&> ||
@@ -182,7 +225,8 @@ consteval bool expect_operation() {
     static_assert(
         never<Op, T>,
         "this operation cannot combine these elements; it must be callable, also as a const object, as op(a, b) "
-        "with two elements (tutti::sum needs a + b: for a struct pass an operation of your own, such as a lambda)");
+        "with two const elements (tutti::sum needs a + b: for a struct pass an operation of your own, such as a "
+        "lambda)");
   return false;
 }
 

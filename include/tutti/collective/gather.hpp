@@ -78,5 +78,12 @@ auto gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::ga
     return detail::perform_on_blocks<collective::gather, Algorithm>(
         comm, detail::inputs(in), {}, detail::elements(out), {counts, offsets}, detail::moving{}, root, o, where);
 }
+template <class Algorithm = automatic, class Comm, class In, class Out>
+  requires detail::host_ranks<Comm>
+auto gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::gather> const& counts,
+              detail::count_list<collective::gather> const& offsets, options const& o,
+              std::source_location where = std::source_location::current()) {
+  return gather_v<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), counts, offsets, 0, o, where);
+}
 
 }  // namespace tutti

@@ -75,5 +75,11 @@ auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collec
     return detail::perform_on_blocks<collective::reduce_scatter, Algorithm>(comm, detail::inputs(in), {counts},
                                                                             detail::elements(out), {}, op, 0, o, where);
 }
+template <class Algorithm = automatic, class Comm, class In, class Out>
+  requires detail::host_ranks<Comm>
+auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::reduce_scatter> const& counts,
+                      options const& o, std::source_location where = std::source_location::current()) {
+  return reduce_scatter_v<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), counts, sum{}, o, where);
+}
 
 }  // namespace tutti

@@ -79,5 +79,12 @@ auto scatter_v(Comm&& comm, In&& in, detail::count_list<collective::scatter> con
     return detail::perform_on_blocks<collective::scatter, Algorithm>(
         comm, detail::inputs(in), {counts, offsets}, detail::elements(out), {}, detail::moving{}, root, o, where);
 }
+template <class Algorithm = automatic, class Comm, class In, class Out>
+  requires detail::host_ranks<Comm>
+auto scatter_v(Comm&& comm, In&& in, detail::count_list<collective::scatter> const& counts, Out&& out,
+               detail::count_list<collective::scatter> const& offsets, options const& o,
+               std::source_location where = std::source_location::current()) {
+  return scatter_v<Algorithm>(comm, std::forward<In>(in), counts, std::forward<Out>(out), offsets, 0, o, where);
+}
 
 }  // namespace tutti

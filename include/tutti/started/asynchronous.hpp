@@ -5,6 +5,7 @@
 #include <source_location>
 #include <utility>
 
+#include "tutti/call/refused.hpp"
 #include "tutti/started/held_call.hpp"
 
 namespace tutti {
@@ -67,6 +68,10 @@ template <transport Transport>
 asynchronous<Transport> async(communicator<Transport>& comm) {
   return asynchronous<Transport>(comm);
 }
+template <transport Transport>
+detail::refused<communicator<Transport>> async(communicator<Transport>&&);
+template <class T = void>
+detail::refused<T> async(detail::any_argument<true> = {});
 
 // Takes the place of the communicator in a call that is only prepared and returns persistent.
 template <transport Transport>
@@ -101,6 +106,10 @@ template <transport Transport>
 preparing<Transport> prepared(communicator<Transport>& comm) {
   return preparing<Transport>(comm);
 }
+template <transport Transport>
+detail::refused<communicator<Transport>> prepared(communicator<Transport>&&);
+template <class T = void>
+detail::refused<T> prepared(detail::any_argument<true> = {});
 
 namespace detail {
 
