@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A result that nobody would see is refused: that of a temporary, and a prepared call that nobody can start.
+// A result that nobody would see is refused: that of a temporary, and calls or communicators that nobody can use.
 #include <span>
 #include <vector>
 
@@ -19,5 +19,9 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
 #elif TUTTI_CASE == 4  // expect: the argument does not change
   float total = 0;
   tutti::all_reduce(comm, total);
+#elif TUTTI_CASE == 5  // expect: the call continues without its work
+  tutti::all_reduce(tutti::async(comm), data);
+#elif TUTTI_CASE == 6  // expect: a communicator that is dropped closes at once
+  comm.subgroup({0});
 #endif
 }

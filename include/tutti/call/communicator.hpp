@@ -88,7 +88,7 @@ class shm;
 //   auto comm = tutti::init();
 //   double const sum = tutti::all_reduce(comm, mine);
 template <transport Transport = shm>
-class communicator {
+class [[nodiscard("a communicator that is dropped closes at once")]] communicator {
  public:
   using transport_type = Transport;
 
@@ -143,8 +143,8 @@ class communicator {
   //
   //   auto row = comm.split(comm.rank() / 4).value();
   //   if (auto io = comm.split(writes ? 0 : tutti::no_color)) write(*io);
-  std::optional<communicator> split(int color, int key = 0,
-                                    std::source_location where = std::source_location::current())
+  [[nodiscard]] std::optional<communicator> split(int color, int key = 0,
+                                                  std::source_location where = std::source_location::current())
     requires detail::divisible<Transport>;
 
   // Creates a communicator of these ranks: ranks[i] becomes its rank i. Only these ranks call it, each with the same
