@@ -21,7 +21,7 @@ template <bool IsFirst>
 struct any_argument {
   any_argument() = default;
   template <class T>
-  any_argument(T&&) {
+  any_argument(T&&) {  // NOLINT(bugprone-forwarding-reference-overload): it is never copied
     if constexpr (IsFirst) static_cast<void>(expect_communicator<T>());
     else static_cast<void>(expect_argument<T>());
   }
