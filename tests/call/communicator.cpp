@@ -4,11 +4,18 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstddef>
+#include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -40,4 +47,55 @@ TEST_CASE("what main_only's function throws is thrown at rank 0") {
   CHECK_THROWS_WITH(
       run_threads(2, [](auto& comm) { comm.main_only([] { throw std::runtime_error("no bread in the house"); }); }),
       "no bread in the house");
+}
+
+// Everything that a communicator does is refused after a move, until another is moved there.
+template <class Comm>
+void check_moved_from(Comm& comm) {
+  Comm now = std::move(comm);
+  std::vector<int> data(2, 1);
+  std::vector<std::vector<int>> list(3, data);
+  std::vector<std::size_t> const counts(1, 2);
+  std::function<void()> const uses[] = {
+      [&] { static_cast<void>(comm.template allocate<int>(1)); },
+      [&] { static_cast<void>(comm.split(0)); },
+      [&] { static_cast<void>(comm.subgroup({0})); },
+      [&] { comm.write_record("never_written"); },
+      [&] { static_cast<void>(comm.statistics(collective::all_reduce)); },
+      [&] { comm.revoke("no reason"); },
+      [&] { comm.agree(); },
+      [&] { static_cast<void>(comm.shrink()); },
+      [&] { tutti::mesh(comm, {{"all", -1}}); },
+      [&] { static_cast<void>(explain<int>(comm, collective::all_reduce, 1)); },
+      [&] { all_reduce(comm, data); },
+      [&] { all_reduce(comm, list); },
+      [&] { static_cast<void>(all_reduce(async(comm), list)); },
+      [&] { static_cast<void>(all_gather(comm, 1)); },
+      [&] { static_cast<void>(reduce_scatter(comm, data)); },
+      [&] { all_to_all(comm, data, data); },
+      [&] { gather_v(comm, data, data, counts); },
+      [&] { barrier(comm); },
+      [&] { all_reduce(comm, strided(data.data(), 1, 2)); },
+      [&] { static_cast<void>(all_reduce(async(comm), data)); },
+      [&] { static_cast<void>(all_reduce(prepared(comm), data)); },
+      [&] { batch(comm).send(data, 0).run(); },
+      [&] { send(comm, data, 0); },
+      [&] { recv(comm, data, any_source); },
+      [&] { static_cast<void>(isend(comm, data, 0)); },
+      [&] { static_cast<void>(iprobe(comm, 0)); },
+  };
+  for (std::size_t i = 0; i < std::size(uses); ++i) {
+    error const e = testing::error_of(uses[i]);
+    testing::expect(testing::contains(e, "this communicator was moved from"),
+                    detail::join({"use ", i, ": ", e.what()}));
+  }
+  comm = std::move(now);
+  all_reduce(comm, data);
+  testing::expect(data[0] == comm.size(), "a communicator that was moved back does not work");
+}
+
+TEST_CASE("a communicator that was moved from refuses everything") {
+  CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_moved_from(comm); }));
+  communicator<> alone = init();
+  check_moved_from(alone);
 }

@@ -70,9 +70,13 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
 // -- _v forms.
 
 template <class Comm>
-counts_and_offsets lists_for(Comm& comm) {
-  if constexpr (is_communicator<Comm>) return counts_and_offsets(&comm.engine().counts_and_offsets);
-  else return counts_and_offsets();
+counts_and_offsets lists_for(Comm& comm, std::source_location where) {
+  if constexpr (is_communicator<Comm>) {
+    comm.expect_usable(where);
+    return counts_and_offsets(&comm.engine().counts_and_offsets);
+  } else {
+    return counts_and_offsets();
+  }
 }
 
 template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
@@ -87,7 +91,7 @@ returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const&
     if (!has_gaps(in) && !has_gaps(out))
       return perform_on_blocks<C, Algorithm>(comm, std::span<T const>(first_elements(in)), sent,
                                              std::span<T>(first_elements(out)), received, op, root, o, where);
-  auto lists = lists_for(comm);
+  auto lists = lists_for(comm, where);
   auto arrays = arrays_for<C>(comm, in, out, root, true);
   using shape = ragged_memory<element>;
   using memory = typename decltype(arrays)::template memory_of<shape>;

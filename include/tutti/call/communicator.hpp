@@ -35,8 +35,15 @@ consteval void refuse_const_communicator() {
                 "this communicator is const, and every call changes its communicator; pass one that is not");
 }
 
+// The rank and the number of ranks of a communicator that was moved from. They fail the checks that calls make anyway, so
+// refusing it costs usable communicators nothing.
+inline constexpr int moved_from = -2;
+
 [[noreturn, gnu::cold]] inline void refuse(int rank, std::string_view what, std::string_view way_out,
                                            std::source_location where) {
+  if (rank == moved_from)
+    refuse(-1, "this communicator was moved from, so it has no ranks", "use the communicator that it was moved to",
+           where);
   throw error({.code = error_code::bad_argument,
                .rank = rank,
                .what = std::string(what),
@@ -84,6 +91,7 @@ class shm;
 // The ranks that make collective calls together. Each rank has its own communicator object; communicator<> is the type
 // that tutti::init() returns. All ranks call the same collectives in the same order; a rank calls from one thread at a
 // time. After an error of a collective (mismatch, timeout, a rank lost or left), every further call throws that error.
+// After a move, all calls on the communicator that was moved from throw bad_argument.
 //
 //   auto comm = tutti::init();
 //   double const sum = tutti::all_reduce(comm, mine);
@@ -93,23 +101,35 @@ class [[nodiscard("a communicator that is dropped closes at once")]] communicato
   using transport_type = Transport;
 
   explicit communicator(std::unique_ptr<Transport> transport)
-      : engine_(new tutti::detail::engine<Transport>(std::move(transport))) {}
-  communicator(communicator&&) noexcept = default;
-  communicator& operator=(communicator&&) noexcept = default;
+      : engine_(new tutti::detail::engine<Transport>(std::move(transport))),
+        rank_(engine_->rank()),
+        size_(engine_->ranks()) {}
+  communicator(communicator&& other) noexcept
+      : engine_(std::move(other.engine_)),
+        rank_(std::exchange(other.rank_, detail::moved_from)),
+        size_(std::exchange(other.size_, detail::moved_from)),
+        survivors_(std::move(other.survivors_)) {}
+  communicator& operator=(communicator&& other) noexcept {
+    engine_ = std::move(other.engine_);
+    rank_ = std::exchange(other.rank_, detail::moved_from);
+    size_ = std::exchange(other.size_, detail::moved_from);
+    survivors_ = std::move(other.survivors_);
+    return *this;
+  }
   communicator(communicator const&) = delete;  // pass a reference; or split(0), which makes another communicator
   communicator& operator=(communicator const&) = delete;
 
-  int rank() const noexcept { return engine_->rank(); }
-  int size() const noexcept { return engine_->ranks(); }
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
   bool is_main() const noexcept { return rank() == 0; }
 
   // The index of this rank among the communicator's ranks on the same machine, in rank order, and the number of these.
   int local_rank() const noexcept {
-    if constexpr (detail::spans_machines<Transport>) return engine_->transport().local_rank();
+    if constexpr (detail::spans_machines<Transport>) return engine_ ? engine_->transport().local_rank() : rank();
     else return rank();
   }
   int local_size() const noexcept {
-    if constexpr (detail::spans_machines<Transport>) return engine_->transport().local_ranks();
+    if constexpr (detail::spans_machines<Transport>) return engine_ ? engine_->transport().local_ranks() : size();
     else return size();
   }
 
@@ -133,6 +153,7 @@ class [[nodiscard("a communicator that is dropped closes at once")]] communicato
   template <element T>
   shared_array<T, Transport> allocate(std::size_t count) const {
     static_assert(alignof(T) <= detail::page);
+    expect_usable({});
     engine_->process.expect_this({});
     return {*engine_, count};
   }
@@ -161,6 +182,7 @@ class [[nodiscard("a communicator that is dropped closes at once")]] communicato
                         std::source_location where = std::source_location::current()) const
     requires detail::divisible<Transport>
   {
+    expect_usable(where);
     engine_->process.expect_this(where);
     engine_->expect_included(where);
     detail::check_members(ranks, rank(), size(), where);
@@ -178,11 +200,15 @@ class [[nodiscard("a communicator that is dropped closes at once")]] communicato
   // its memory, and calls over MPI (native, two_level) have a record of their own, <prefix>.<rank>-<number>.json.
   // Throws error: bad_argument if the file cannot be written.
   void write_record(std::string const& prefix, std::string const& reason = "asked for by the program") const {
+    expect_usable({});
     engine_->write_record(prefix, reason);
   }
   // Statistics of this rank's completed calls of a collective, if TUTTI_STATISTICS=1 or TUTTI_TRACE was set when the
   // communicator was created.
-  call_statistics statistics(collective what) const { return engine_->statistics(what); }
+  call_statistics statistics(collective what) const {
+    expect_usable({});
+    return engine_->statistics(what);
+  }
 
   // -- Recovery from failures, with the names of ULFM (MPI_Comm_revoke, _agree, _shrink).
 
@@ -252,6 +278,16 @@ class [[nodiscard("a communicator that is dropped closes at once")]] communicato
 
   // For the collectives.
   tutti::detail::engine<Transport>& engine() noexcept { return *engine_; }
+  // The same for a call that needs no other rank; not inlined, because calls among several ranks took 25 instructions more.
+  [[gnu::cold, gnu::noinline]] tutti::detail::engine<Transport>& engine_alone(std::source_location where) {
+    expect_usable(where);
+    return *engine_;
+  }
+  // Throws error: bad_argument if this communicator was moved from.
+  void expect_usable(std::source_location where) const {
+    if (!engine_) [[unlikely]]
+      detail::refuse(detail::moved_from, {}, {}, where);
+  }
 
   // A communicator over `some`, with the tuning table of this one.
   communicator make_group(std::unique_ptr<Transport> some) const {
@@ -269,8 +305,9 @@ class [[nodiscard("a communicator that is dropped closes at once")]] communicato
     }
   };
 
-  std::vector<int> survivors_;
   std::unique_ptr<tutti::detail::engine<Transport>, close> engine_;
+  int rank_, size_;
+  std::vector<int> survivors_;
 };
 
 namespace detail {

@@ -154,7 +154,7 @@ returned_by<Comm> perform(Comm& comm, Call& c, Packing&& packing = {}) {
   if constexpr (!is_communicator<Comm>) {
     return comm.defer(std::move(c), std::forward<Packing>(packing));
   } else {
-    if (comm.size() == 1) return run_alone(comm.engine(), c, packing);
+    if (comm.size() <= 1) return run_alone(comm.engine_alone(c.where), c, packing);
     packing.pack();
     if (auto* const node = node_for<typename Call::algorithm>(comm, c.asked.algorithm, c.where))
       complete(node->engine(), c);

@@ -67,11 +67,13 @@ void revoke_everywhere(engine<Transport>& on, std::string_view why) {
 
 template <transport Transport>
 void communicator<Transport>::revoke(std::string_view reason) {
+  expect_usable({});
   detail::revoke_everywhere(*engine_, detail::join({"rank ", rank(), " has revoked the communicator: ", reason}));
 }
 
 template <transport Transport>
 void communicator<Transport>::abort(std::string_view reason, int exit_code) {
+  expect_usable({});
   std::string const text = detail::join({"rank ", rank(), " has aborted the job: ", reason});
   try {
     detail::revoke_everywhere(*engine_, text);
@@ -85,6 +87,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
 
 template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
+  expect_usable(where);
   if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
   detail::resolution out =
@@ -99,6 +102,7 @@ template <transport Transport>
 communicator<Transport> communicator<Transport>::shrink(shrink_options how, std::source_location where)
   requires detail::divisible<Transport>
 {
+  expect_usable(where);
   bool const excludes = how.exclude_after.count() > 0;
   if (excludes) detail::expect_able_to_exclude(*engine_, where);
   if (size() > 1) {

@@ -43,6 +43,7 @@ template <class Algorithm = automatic, class Comm, class In>
   if constexpr (detail::accepts_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     auto const in = detail::inputs(mine);
+    comm.expect_usable(where);  // before its size is used
     return detail::filled<T>(in.size() * static_cast<std::size_t>(comm.size()), [&](std::span<T> out) {
       detail::perform_on_arrays<collective::all_gather, Algorithm>(comm, in, out, detail::moving{}, 0, o, where);
     });

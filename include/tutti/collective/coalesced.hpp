@@ -167,6 +167,7 @@ template <class Algorithm, class Transport, class List, class Op>
 work all_reduce_list(asynchronous<Transport>& comm, List& list, Op const& op, options const& o,
                      coalescing const& bucket, std::source_location where) {
   using T = element_of<List>;
+  comm.blocking().expect_usable(where);
   coalesced_reductions<Algorithm, Transport, T, Op> all(comm.blocking(), op, o, bucket, where);
   all.add(pieces_of(list));
   std::vector<work> works;

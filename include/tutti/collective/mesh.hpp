@@ -46,6 +46,7 @@ class mesh {
   mesh(communicator<Transport>& comm, std::vector<mesh_axis> axes,
        std::source_location where = std::source_location::current())
       : comm_(&comm), axes_(std::move(axes)) {
+    comm.expect_usable(where);
     check_axes(where);
     check_agreement(where);
     for (mesh_axis const& a : axes_) along(a.name, where);

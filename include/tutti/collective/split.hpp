@@ -25,6 +25,7 @@ template <transport Transport>
 std::optional<communicator<Transport>> communicator<Transport>::split(int color, int key, std::source_location where)
   requires detail::divisible<Transport>
 {
+  expect_usable(where);
   detail::color_and_key const mine{color, key};
   std::vector<detail::color_and_key> all(static_cast<std::size_t>(size()));
   all_gather(*this, std::span(&mine, 1), all, {}, where);

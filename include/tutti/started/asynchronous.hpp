@@ -41,7 +41,8 @@ class asynchronous : public detail::deferring<Transport> {
   using returned = work;
   template <class Call, class Packing = detail::nothing_to_pack>
   work defer(Call&& call, Packing&& packing = {}) const {
-    if (this->size() == 1) {
+    if (this->size() <= 1) {
+      this->blocking().expect_usable(call.where);
       detail::run_alone(this->blocking().engine(), call, packing);
       return work();
     }

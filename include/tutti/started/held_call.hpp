@@ -146,6 +146,7 @@ template <class Transport>
 template <class Transport, class Call, class Packing>
 persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
   static_assert(may_be_scheduled<Call>, "native and two_level block internally; use them only in blocking calls");
+  comm.expect_usable(c.where);
   if (comm.size() == 1)
     return {make_call<lone_call<Transport, Call, Packing>>(comm.engine(), std::forward<Call>(c),
                                                            std::forward<Packing>(packing)),
