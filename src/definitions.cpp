@@ -67,6 +67,7 @@
 #include "tutti/transport/shared_memory/shm_impl.hpp"
 #include "tutti/transport/shared_memory/uncaught_impl.hpp"
 #include "tutti/transport/system/caches_impl.hpp"
+#include "tutti/transport/system/call_watchdog_impl.hpp"
 #include "tutti/transport/system/descriptor_impl.hpp"
 #include "tutti/transport/system/descriptor_mail_impl.hpp"
 #include "tutti/transport/system/distant_process_impl.hpp"

@@ -9,19 +9,12 @@ ranks=$1
 shift
 launcher=$1
 [ "$2 $3" = "-n $ranks" ]
-case $("$launcher" --version 2>&1) in
-  *"Open MPI) 4."* | *"OpenRTE) 4."*) continues=--enable-recovery ;;
-  *HYDRA*) continues=-disable-auto-cleanup ;;
-  *)
-    echo "no option is known by which this launcher leaves other ranks alone when one has died"
-    exit 77
-    ;;
-esac
 shift 3
 first=${TUTTI_TEST_SEED:-1} jobs=${TUTTI_TEST_CHAOS:-8}
 export TUTTI_TIMEOUT=${TUTTI_TEST_PATIENCE:-3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/survivors_stay.sh"
 names=(flat "one node" "nodes of two" "unseen by one")
 
 files() { find /dev/shm -maxdepth 1 -type f -name '*tutti*' | wc -l; }
@@ -41,14 +34,7 @@ none_left() {
   return 1
 }
 
-# The launcher of MPICH ends the job when its child has died, so the child is a shell that outlives the rank, and counts how many ended.
-cat >"$work/outlive" <<'END'
-trap '' USR1
-"$@" || echo "a rank ended with status $?"
-END
-outlive=
-if [ "$continues" != --enable-recovery ]; then
-  outlive="sh $work/outlive"
+if [ -n "$outlive" ]; then
   export UCX_TLS=^cma  # it aborts a rank that reads the memory of one that has died
   export TUTTI_NATIVE=0
 fi

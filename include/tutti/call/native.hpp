@@ -106,7 +106,10 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
       if (r.ragged) compare_blocks<C>(on, begun, r, memory);
     meet(on, begun);
   }
-  Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body);
+  {
+    auto const inside = on.transport().enter_library(name(C).data(), begun.timeout(), begun.where());
+    Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body);
+  }
   finish_output<C>(on, c.body, memory, elements);
   begun.finish();
 }

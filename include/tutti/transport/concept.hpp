@@ -3,11 +3,13 @@
 // its own that enables an algorithm, a protocol or a call.
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -193,6 +195,8 @@ template <class T>
 concept has_native_collectives = transport<T> && requires(T t) {
   typename T::native_collectives;
   { t.note_all_arrived() } noexcept;  // every rank has begun the current call
+  // The result exists while this thread is inside the library.
+  { t.enter_library("name", std::chrono::nanoseconds{}, std::source_location{}) } noexcept;
 };
 
 // These may accept device memory in place of host memory.

@@ -21,6 +21,7 @@
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/mpi/news.hpp"
 #include "tutti/transport/notice.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
@@ -197,11 +198,14 @@ class mpi_board {
     auto const lock = locked();
     return news_->peers[static_cast<std::size_t>(rank)].lost;
   }
+  // Where threads note which call of the MPI they are in.
+  watched_calls& inside_mpi() const noexcept { return news_->inside_mpi; }
   bool anyone_lost() const noexcept { return news_->anyone_lost.load(std::memory_order_relaxed); }
   // From here on, also learns from the system when the process of a peer has ended.
   void watch(int rank, process_watch const& process) {
     auto const lock = locked();
     news_->neighbours.push_back({rank, process});
+    news_->inside_mpi.add_peer(rank, process);
   }
   void look_for_lost() noexcept {
     auto const lock = locked();
@@ -252,7 +256,13 @@ class mpi_board {
   using peer = mpi_news::peer;
   using known_name = mpi_news::known_name;
 
-  std::unique_lock<std::mutex> locked() const noexcept { return std::unique_lock(news_->busy); }
+  struct section {
+    std::lock_guard<std::mutex> const alone;
+    call_note::scope const inside;
+  };
+  section locked() const noexcept {
+    return {std::lock_guard(news_->busy), {news_->inside_mpi.notes[watched_calls::notices], "notices"}};
+  }
   // Whether the MPI delivers the fault that this rank has raised, if any, to a peer without further calls of this rank.
   bool is_alarmed(int rank) const noexcept {
     auto const lock = locked();

@@ -20,6 +20,7 @@
 #include "tutti/transport/mpi/channel.hpp"
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/notice.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
 
@@ -38,6 +39,7 @@ class mpi_channels {
   mpi_channels(MPI_Comm comm, mpi_board const& board, int rank, int ranks, int tracks)
       : comm_(comm),
         board_(board),
+        note_(board.inside_mpi().notes[watched_calls::data]),
         rank_(rank),
         ranks_(ranks),
         tracks_(tracks),
@@ -168,6 +170,7 @@ class mpi_channels {
   }
   bool done(MPI_Request& request, int peer) noexcept {
     int finished = 0;
+    call_note::scope const inside(note_, "MPI_Test");
     return check(MPI_Test(&request, &finished, MPI_STATUS_IGNORE), "MPI_Test", peer) && finished != 0;
   }
 
@@ -231,6 +234,7 @@ class mpi_channels {
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {
+    call_note::scope const inside(note_, "MPI_Irecv");
     return check(MPI_Irecv(&in.slots->all[place].front, sizeof(mpi_channel::head) + slice_bytes, MPI_BYTE, from, track,
                            comm_, &in.slots->requests[place]),
                  "MPI_Irecv", from);
@@ -246,6 +250,7 @@ class mpi_channels {
     slot& here = out.slots->all[place];
     here.front = front;
     auto const begin = unconfirmed != 0 && unconfirmed % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
+    call_note::scope const inside(note_, "MPI_Isend");
     check(begin(&here.front, static_cast<int>(sizeof(mpi_channel::head) + bytes), MPI_BYTE, to, track, comm_,
                 &out.slots->requests[place]),
           "MPI_Isend", to);
@@ -258,6 +263,7 @@ class mpi_channels {
 
   MPI_Comm comm_;
   mpi_board board_;
+  call_note& note_;
   int rank_;
   int ranks_;
   int tracks_;

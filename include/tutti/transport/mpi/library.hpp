@@ -12,6 +12,7 @@
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
 
@@ -46,6 +47,16 @@ inline bool mpi_is_finalized() noexcept {
   return finalized != 0;
 }
 
+// After a loss, an MPI may wait in it for ever.
+[[gnu::cold]] inline void finalize_mpi() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  watched_calls last;
+  if (auto const limit = call_watchdog::limit_at_end(); limit.count() > 0 && !mpi_survives()) last.start(rank, limit);
+  call_note::scope const inside(last.notes[watched_calls::collective], "MPI_Finalize");
+  MPI_Finalize();
+}
+
 // Initialises MPI if the program has not; MPI is then finalized when the process exits.
 [[gnu::cold]] inline void start_mpi() {
   if (mpi_is_finalized())
@@ -59,7 +70,7 @@ inline bool mpi_is_finalized() noexcept {
   expect_success(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   static owning_process const here;
   std::atexit([] {
-    if (here.is_this() && !mpi_is_finalized()) MPI_Finalize();
+    if (here.is_this() && !mpi_is_finalized()) finalize_mpi();
   });
 }
 

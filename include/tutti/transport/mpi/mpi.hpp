@@ -9,6 +9,7 @@
 #include <memory>
 #include <mpi.h>
 #include <new>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -28,6 +29,7 @@
 #include "tutti/transport/mpi/neighbours.hpp"
 #include "tutti/transport/mpi/ranks.hpp"
 #include "tutti/transport/notice.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti {
 
@@ -81,6 +83,12 @@ class mpi : public detail::mpi_ranks {
   // The collectives of the MPI, in native/mpi_collectives.hpp. Their errors are faults.
   using native_collectives = detail::mpi_collectives;
   void note_all_arrived() noexcept { board_.note_all_arrived(); }
+  detail::call_note::scope enter_library(char const* call, std::chrono::nanoseconds timeout,
+                                         std::source_location where) const noexcept {
+    detail::call_note& note = board_.inside_mpi().notes[detail::watched_calls::collective];
+    note.set_terms(detail::call_watchdog::limit_of(timeout), where);
+    return {note, call};
+  }
   bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
   void expect(int code, char const* call) noexcept {
     if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);

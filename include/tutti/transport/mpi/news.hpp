@@ -20,6 +20,7 @@
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/notice.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
@@ -112,6 +113,7 @@ struct mpi_news {
   std::atomic<std::chrono::nanoseconds> waited{};  // in the current call
   std::atomic<bool> faulty = false;
   std::atomic<bool> anyone_lost = false;
+  watched_calls inside_mpi{};
   std::mutex busy;
 
   // -- Under the lock.
@@ -180,7 +182,10 @@ struct mpi_news {
     for (neighbour& n : neighbours)
       if (n.process.ended() && ++n.sightings == enough_sightings) note_lost(n.rank);
   }
-  void note_lost(int r) noexcept { anyone_lost = peers[static_cast<std::size_t>(r)].lost = true; }
+  void note_lost(int r) noexcept {
+    anyone_lost = peers[static_cast<std::size_t>(r)].lost = true;
+    call_watchdog::saw_loss.store(true, std::memory_order_relaxed);
+  }
   // Releases ranks that wait in the MPI for a lost rank, or for one that has given up because of it.
   void revoke_calls_if_lost() noexcept {
     if (anyone_lost && !std::exchange(calls_revoked, true)) mpi_revoke(calls);

@@ -24,6 +24,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/meeting.hpp"
 #include "tutti/transport/mpi/neighbours.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
 
@@ -41,6 +42,7 @@ class mpi_ranks {
         waits_(machine_.enough_cores ? patience_with_cores : patience_sharing_cores),
         board_(comm_.get(), communicator(), tracks, rank_, ranks_) {
     for (mpi_neighbour const& n : machine_.neighbours) board_.watch(n.rank, n.watch);
+    if (!mpi_survives()) board_.inside_mpi().start(rank_, call_watchdog::limit_of(limit_));
   }
   mpi_ranks(mpi_ranks const&) = delete;
   mpi_ranks& operator=(mpi_ranks const&) = delete;
@@ -73,15 +75,19 @@ class mpi_ranks {
     int const tag = meeting_tag(members);
     mpi_meeting meeting(comm_.get(), tag, members, rank_, ++meetings_);
     int gone = -1;
-    bool const met =
-        wait_until_done([&] { return meeting.poll(mpi_survives() && board_.anyone_lost()); }, waits_, until,
-                        [&](auto const& ready) {
-                          nap(ready);
-                          meeting.report_absent();
-                          for (int const m : members)
-                            if (m != rank_ && (left(m) || lost(m))) gone = m;
-                          return gone < 0 || ready();
-                        });
+    bool const met = wait_until_done(
+        [&] {
+          call_note::scope const inside(creating_.notes[watched_calls::data], "MPI_Test");
+          return meeting.poll(mpi_survives() && board_.anyone_lost());
+        },
+        waits_, until,
+        [&](auto const& ready) {
+          nap(ready);
+          meeting.report_absent();
+          for (int const m : members)
+            if (m != rank_ && (left(m) || lost(m))) gone = m;
+          return gone < 0 || ready();
+        });
     if (!met) strays_ = true;
     if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), members_must_join) : rank_gone(rank_, gone);
     return create(members, tag, meeting.independent());
@@ -172,6 +178,7 @@ class mpi_ranks {
   // If the call fails because a member has ended, revokes the communicator to release the members that wait in the call.
   // `independent`: without a parent, because Open MPI creates nothing from a communicator that has lost a rank.
   [[gnu::cold]] mpi_communicator create(std::vector<int> const& members, int tag, bool independent) {
+    call_note::scope const inside(creating_.notes[watched_calls::collective], "MPI_Comm_create_group");
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     MPI_Comm out = MPI_COMM_NULL;
     if (members.size() == 1) {
@@ -191,6 +198,8 @@ class mpi_ranks {
 
   // Counts the cores that the ranks of each machine may use, for a launcher may have bound each rank to one.
   [[gnu::cold]] machine find_machine(std::vector<mpi_neighbour> const& known) {
+    if (!mpi_survives()) creating_.start(rank_, call_watchdog::limit_of(limit_));
+    call_note::scope const inside(creating_.notes[watched_calls::collective], "creation of a communicator");
     mpi_communicator const here = make_part([&](MPI_Comm* made) {
       return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, made);
     });
@@ -235,6 +244,7 @@ class mpi_ranks {
   int ranks_;
   int tracks_;
   std::chrono::nanoseconds limit_;
+  watched_calls creating_{};  // without peers: the rank that has ended may be none of the members
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ends this process if a call of another library never returns: the MPI waits for ever for a process that has ended, and a thread cannot
+// leave it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/process.hpp"
+#include "tutti/transport/system/process_watch.hpp"
+
+namespace tutti::detail {
+
+// Where a thread notes which call it is in. Threads that use the same note take turns.
+class call_note {
+ public:
+  class scope {
+   public:
+    // `call`: a string literal.
+    scope(call_note& note, char const* call) noexcept : note_(note) {
+      note_.call_.store(call, std::memory_order_relaxed);
+    }
+    scope(scope const&) = delete;
+    scope& operator=(scope const&) = delete;
+    ~scope() { note_.call_.store(nullptr, std::memory_order_relaxed); }
+
+   private:
+    call_note& note_;
+  };
+
+  // Of the calls that follow: how long one may take, and who makes them.
+  void set_terms(std::chrono::nanoseconds limit, std::source_location where) noexcept {
+    limit_.store(limit, std::memory_order_relaxed);
+    where_.store(where, std::memory_order_relaxed);
+  }
+
+ private:
+  friend class call_watchdog;
+
+  // The watchdog replaces the name by `seen`, which the next call overwrites. So a thread that is still in the same call is told from one
+  // that makes many.
+  static constexpr char seen[] = "";
+  std::atomic<char const*> call_{nullptr};
+  std::atomic<std::chrono::nanoseconds> limit_{};
+  std::atomic<std::source_location> where_{};
+
+  // Of the watchdog.
+  char const* current_ = nullptr;  // the call that was replaced
+  int looks_ = 0;                  // at this call
+  int lost_ = -1;                  // the first peer whose end was seen meanwhile
+  int looks_since_ = 0;
+};
+
+// What a communicator tells the watchdog.
+class watched_calls {
+ public:
+  watched_calls() = default;
+  watched_calls(watched_calls const&) = delete;
+  watched_calls& operator=(watched_calls const&) = delete;
+  ~watched_calls() {
+    if (rank_ >= 0) stop();
+  }
+
+  // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. Throws error: bad_argument.
+  [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit);
+  [[gnu::cold]] void add_peer(int peer, process_watch const& process);
+
+  enum kinds : std::size_t { data, notices, collective };
+  std::array<call_note, 3> notes{};
+
+ private:
+  friend class call_watchdog;
+  [[gnu::cold]] void stop() noexcept;
+
+  int rank_ = -1;  // -1: not watched
+  std::vector<std::pair<int, process_watch>> peers_{};
+};
+
+// A thread of the process, which starts with the first calls to watch. It counts looks instead of reading a clock, so time in which the
+// process is stopped does not count.
+class call_watchdog {
+ public:
+  static constexpr std::chrono::milliseconds between_looks{500};
+  // A call that takes this long although a peer has ended will not return.
+  static constexpr int looks_after_loss = 4;
+  // A call may take longer than its timeout while data flow, which nobody sees from outside of it.
+  static constexpr std::chrono::nanoseconds limit_of(std::chrono::nanoseconds timeout) noexcept {
+    return timeout < std::chrono::hours(100'000) ? 2 * timeout + std::chrono::seconds(10) : timeout;
+  }
+
+  static call_watchdog& of_process() noexcept;
+
+  // Whether a communicator has lost a rank.
+  static inline std::atomic<bool> saw_loss{false};
+  // For the last call of the library in this process; 0: nothing was ever watched.
+  static std::chrono::nanoseconds limit_at_end() noexcept {
+    auto const longest = longest_limit_.load(std::memory_order_relaxed);
+    return saw_loss.load(std::memory_order_relaxed)
+               ? std::min<std::chrono::nanoseconds>(longest, std::chrono::seconds(30))
+               : longest;
+  }
+
+ private:
+  friend class watched_calls;
+  friend class one_per_process<call_watchdog>;
+  call_watchdog() = default;
+
+  [[gnu::cold]] void add(watched_calls& calls);
+  [[gnu::cold]] void remove(watched_calls& calls) noexcept;
+  [[gnu::cold]] void look();
+  [[gnu::cold]] static void look_at(watched_calls const& calls, call_note& note);
+  [[noreturn, gnu::cold]] static void give_up(watched_calls const& calls, call_note const& note);
+
+  static inline std::atomic<std::chrono::nanoseconds> longest_limit_{};
+
+  std::mutex busy_;
+  std::vector<watched_calls*> all_;
+  bool runs_ = false;
+};
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/system/call_watchdog_impl.hpp"
+#endif

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The watchdog ends a process that stays in a call, and no other.
+// labels: processes waits
+#include "tutti/transport/system/call_watchdog.hpp"
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "support/environment.hpp"
+#include "tutti/core/error.hpp"
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A process that does something with watched calls. Its error, if the watchdog ends it, goes through a pipe.
+class watched_process {
+ public:
+  template <class Body>
+  explicit watched_process(Body const& body) {
+    REQUIRE(::pipe(pipe_.data()) == 0);
+    number_ = ::fork();
+    REQUIRE(number_ >= 0);
+    if (number_ != 0) {
+      ::close(pipe_[1]);
+      return;
+    }
+    static int const out = pipe_[1];
+    std::set_terminate([] {
+      try {
+        std::rethrow_exception(std::current_exception());
+      } catch (error const& e) {
+        [[maybe_unused]] auto const written = ::write(out, e.what(), std::string(e.what()).size());
+      }
+      ::_exit(17);
+    });
+    watched_calls calls;
+    body(calls);
+    ::_exit(0);
+  }
+  watched_process(watched_process const&) = delete;
+  watched_process& operator=(watched_process const&) = delete;
+
+  pid_t number() const { return number_; }
+  // The error by which it ended; empty if it came to its end.
+  std::string error_text() {
+    std::string out;
+    std::array<char, 4096> text{};
+    for (ssize_t n = 0; (n = ::read(pipe_[0], text.data(), text.size())) > 0;)
+      out.append(text.data(), static_cast<std::size_t>(n));
+    ::close(pipe_[0]);
+    int status = 0;
+    ::waitpid(number_, &status, 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == (out.empty() ? 0 : 17));
+    return out;
+  }
+
+ private:
+  std::array<int, 2> pipe_{};
+  pid_t number_ = 0;
+};
+
+void stay(watched_calls& calls, std::chrono::milliseconds time) {
+  call_note::scope const inside(calls.notes[0], "MPI_Test");
+  std::this_thread::sleep_for(time);
+}
+
+}  // namespace
+
+TEST_CASE("a process that stays in a call beyond the limit ends, and says in which") {
+  watched_process one([](watched_calls& calls) {
+    calls.start(3, 200ms);
+    stay(calls, 60s);
+  });
+  std::string const text = one.error_text();
+  CHECK(text.find("rank 3 has been inside the MPI (MPI_Test) for 0.5 s") != text.npos);
+  CHECK(text.find("TUTTI_WATCHDOG=0") != text.npos);
+}
+
+TEST_CASE("a process that makes many calls, or stays outside of them, does not") {
+  watched_process one([](watched_calls& calls) {
+    calls.start(0, 200ms);
+    for (int i = 0; i < 1500; ++i) stay(calls, 1ms);
+    std::this_thread::sleep_for(1500ms);
+  });
+  CHECK(one.error_text() == "");
+}
+
+TEST_CASE("a call that waits for a process that has ended is left to itself for two seconds") {
+  pid_t const peer = ::fork();
+  if (peer == 0) ::_exit(0);
+  process_watch watch;
+  watch.begin(peer);
+  ::waitpid(peer, nullptr, 0);
+  watched_process hangs([&](watched_calls& calls) {
+    calls.start(0, 60s);
+    calls.add_peer(5, watch);
+    stay(calls, 60s);
+  });
+  watched_process returns([&](watched_calls& calls) {
+    calls.start(0, 60s);
+    calls.add_peer(5, watch);
+    stay(calls, 1s);
+    std::this_thread::sleep_for(3s);
+  });
+  CHECK(hangs.error_text().find("rank 5 ended while rank 0 was inside the MPI (MPI_Test)") != std::string::npos);
+  CHECK(returns.error_text() == "");
+}
+
+TEST_CASE("time in which the process is stopped does not count") {
+  watched_process one([](watched_calls& calls) {
+    calls.start(0, 2s);
+    call_note::scope const inside(calls.notes[0], "MPI_Test");
+    ::raise(SIGSTOP);
+  });
+  ::waitpid(one.number(), nullptr, WUNTRACED);
+  std::this_thread::sleep_for(3s);
+  ::kill(one.number(), SIGCONT);
+  CHECK(one.error_text() == "");
+}
+
+TEST_CASE("TUTTI_WATCHDOG=0 switches the watchdog off, and other words are refused") {
+  watched_process off([](watched_calls& calls) {
+    tutti::testing::environment const variable{{"TUTTI_WATCHDOG", "0"}};
+    calls.start(0, 200ms);
+    stay(calls, 1500ms);
+  });
+  CHECK(off.error_text() == "");
+  tutti::testing::environment const variable{{"TUTTI_WATCHDOG", "no"}};
+  watched_calls calls;
+  CHECK_THROWS_WITH_AS(calls.start(0, 1s), doctest::Contains("TUTTI_WATCHDOG=\"no\" is neither 0 nor 1"), error);
+}
