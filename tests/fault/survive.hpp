@@ -83,7 +83,8 @@ void check_shrink_to_one(Comm all) {
     expect(all.agree().gone == std::vector{left - 1}, "another rank has gone");
     Comm rest = all.shrink();
     expect_error(error_of([&] { barrier(all); }), error_code::revoked, "has shrunk this communicator to the ranks 0");
-    expect_error(error_of([&] { static_cast<void>(all.shrink()); }), error_code::revoked, "continue with the communicator that shrink()");
+    expect_error(error_of([&] { static_cast<void>(all.shrink()); }), error_code::revoked,
+                 "continue with the communicator that shrink()");
     expect(rest.size() == left - 1 && rest.rank() == before, "a rank is in the wrong place");
     expect(rest.survivors().size() == static_cast<std::size_t>(left - 1) && rest.survivors().back() == left - 2,
            "the survivors are others");
