@@ -47,12 +47,12 @@ inline bool mpi_is_finalized() noexcept {
   return finalized != 0;
 }
 
-// After a loss, an MPI may wait in it for ever.
+// After a loss, an MPI may wait for ever for the rank that has ended.
 [[gnu::cold]] inline void finalize_mpi() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   watched_calls last;
-  if (auto const limit = call_watchdog::limit_at_end(); limit.count() > 0 && !mpi_survives()) last.start(rank, limit);
+  if (call_watchdog::saw_loss && !mpi_survives()) last.start(rank, call_watchdog::limit_after_loss);
   call_note::scope const inside(last.notes[watched_calls::collective], "MPI_Finalize");
   MPI_Finalize();
 }

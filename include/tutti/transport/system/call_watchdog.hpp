@@ -3,7 +3,6 @@
 // leave it.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -97,15 +96,10 @@ class call_watchdog {
 
   static call_watchdog& of_process() noexcept;
 
-  // Whether a communicator has lost a rank.
+  // Whether a communicator of this process has lost a rank. Then the last call of the library may wait for it, for no longer than this.
+  // Without a loss it may wait for ranks that compute, for as long as they do.
   static inline std::atomic<bool> saw_loss{false};
-  // For the last call of the library in this process; 0: nothing was ever watched.
-  static std::chrono::nanoseconds limit_at_end() noexcept {
-    auto const longest = longest_limit_.load(std::memory_order_relaxed);
-    return saw_loss.load(std::memory_order_relaxed)
-               ? std::min<std::chrono::nanoseconds>(longest, std::chrono::seconds(30))
-               : longest;
-  }
+  static constexpr std::chrono::seconds limit_after_loss{30};
 
  private:
   friend class watched_calls;
@@ -117,8 +111,6 @@ class call_watchdog {
   [[gnu::cold]] void look();
   [[gnu::cold]] static void look_at(watched_calls const& calls, call_note& note);
   [[noreturn, gnu::cold]] static void give_up(watched_calls const& calls, call_note const& note);
-
-  static inline std::atomic<std::chrono::nanoseconds> longest_limit_{};
 
   std::mutex busy_;
   std::vector<watched_calls*> all_;

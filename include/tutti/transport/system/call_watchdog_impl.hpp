@@ -28,7 +28,6 @@ TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit)
   if (said == "0") return;
   for (call_note& note : notes) note.set_terms(limit, {});
   rank_ = rank;
-  call_watchdog::longest_limit_ = std::max(limit, call_watchdog::longest_limit_.load());
   call_watchdog::of_process().add(*this);
 }
 
