@@ -324,7 +324,7 @@ TEST_CASE("ranks in different network namespaces cannot meet, and say so at the 
   for (int r = 0; r < 2; ++r)
     ranks.push_back(fork_rank("networks-" + std::to_string(::getpid()), r, 2, "1", [&] {
       expect(::unshare(CLONE_NEWNET) == 0, "no network namespace");
-      error const e = error_of([] { init(); });
+      error const e = error_of([] { static_cast<void>(init()); });
       expect(e.code() == error_code::timeout && e.peer() == 1 - r, e.what());
       expect(contains(e, "network namespace"), e.what());
     }));

@@ -13,6 +13,7 @@ namespace detail {
 // An enumerator in options. Anything else is refused with a sentence.
 template <class Enum>
 struct chosen {
+  constexpr chosen() = default;
   constexpr chosen(Enum one) : value(one) {}
   template <class Other>
   constexpr chosen(Other const&) {
