@@ -25,7 +25,7 @@ def public_headers():
 
 def kind_of(statement):
     """What the brace behind this text opens."""
-    text = re.sub(r"^(?:\s*(?:public|private|protected)\s*:)+|\[\[.*?\]\]", "", statement)
+    text = re.sub(r"^(?:\s*(?:public|private|protected)\s*:)+|TUTTI_NODISCARD\(.*?\)|\[\[.*?\]\]", "", statement)
     if re.search(r"\bnamespace\b", text):
         return "internal" if re.search(r"\bnamespace\s+detail\b", text) else "scope"
     # A class in the parameters of a template is none, and neither is a function that returns a struct.
@@ -155,7 +155,7 @@ def trailing(line, where):
 DECLARED = re.compile(
     r"^(?!using namespace|namespace|friend|template|extern|static_assert|#)"
     r"(?:\[\[[^\]]*\]\] *|TUTTI_\w+ *|inline +|constexpr +|static +|explicit +)*"
-    r"(?:(?:class|struct|union|concept|using|enum(?: class)?) +(?:\[\[.*\]\] +)?(\w+)|(?:[\w:<>,&* ]+?[ &*])(\w+)(?:\(|\{| = ))")
+    r"(?:(?:class|struct|union|concept|using|enum(?: class)?) +(?:TUTTI_NODISCARD\(.*\) +|\[\[.*\]\] +)?(\w+)|(?:[\w:<>,&* ]+?[ &*])(\w+)(?:\(|\{| = ))")
 
 
 def names_without_comment(header):

@@ -96,7 +96,7 @@ class shm;
 //   auto comm = tutti::init();
 //   double const sum = tutti::all_reduce(comm, mine);
 template <transport Transport = shm>
-class [[nodiscard("a communicator that is dropped closes at once")]] communicator {
+class TUTTI_NODISCARD("a communicator that is dropped closes at once") communicator {
  public:
   using transport_type = Transport;
 

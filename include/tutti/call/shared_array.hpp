@@ -17,7 +17,7 @@ namespace tutti {
 // An array that peers can read in place, returned by communicator::allocate. A contiguous range; movable. It must be
 // destroyed before its communicator, and then returns its memory.
 template <element T, transport Transport>
-class [[nodiscard("the array is freed at once if it is dropped")]] shared_array {
+class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_array {
  public:
   shared_array(detail::engine<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();

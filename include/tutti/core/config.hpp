@@ -36,6 +36,13 @@
 #define TUTTI_HOST_DEVICE
 #endif
 
+// Of a class whose objects must not be dropped. nvcc 13 also warns where one is assigned or passed on.
+#if defined(__CUDACC__)
+#define TUTTI_NODISCARD(why)
+#else
+#define TUTTI_NODISCARD(why) [[nodiscard(why)]]
+#endif
+
 // Before a template for host and device that calls operations of an element's type, which may exist only on the host:
 // on a device it fails to compile only where it is called.
 #if defined(__NVCC__)

@@ -27,7 +27,7 @@ inline received received_of(transfer const& t) { return {t.source, t.source_tag,
 
 // A handle of a receive, which gives its result.
 template <class Handle>
-class [[nodiscard("keep it, and call get() or wait()")]] receiving : public Handle {
+class TUTTI_NODISCARD("keep it, and call get() or wait()") receiving : public Handle {
  public:
   receiving() = default;
   template <class... Arguments>

@@ -41,7 +41,7 @@ work joined(std::span<work const> all);
 // on this rank, though other ranks may have used either value. Memory of blocking calls is not checked.
 //
 // A call progresses while its rank waits in tutti for anything, tests any work, or has a progress_thread.
-class [[nodiscard("the call continues without its work, so nothing says when its arrays may be used")]] work {
+class TUTTI_NODISCARD("the call continues without its work, so nothing says when its arrays may be used") work {
  public:
   work() = default;  // of a call that has ended
   explicit work(std::shared_ptr<detail::pending_call> call) : call_(std::move(call)) {}
@@ -166,7 +166,7 @@ void start_all(std::vector<work>& all, F&& f) {
 // Returned by collectives and messages on tutti::prepared(comm): the work of the last start. Copies refer to the same
 // operation. It keeps its arguments: every start reads and writes the same memory, which must exist from a start to its
 // end, as for any work. An operation must not be started after its communicator is gone.
-class [[nodiscard("a prepared call does nothing until it is started")]] persistent : public work {
+class TUTTI_NODISCARD("a prepared call does nothing until it is started") persistent : public work {
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
