@@ -30,16 +30,16 @@ inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>,
 
 // The result of a call that is refused elsewhere.
 template <class T>
-struct refused;
+struct refused_call;
 template <class T>
-inline constexpr bool is_refused = false;
+inline constexpr bool is_refused_call = false;
 template <class T>
-inline constexpr bool is_refused<refused<T>> = true;
+inline constexpr bool is_refused_call<refused_call<T>> = true;
 
 template <class Comm>
 consteval bool expect_communicator() {
   using plain = std::remove_cvref_t<Comm>;
-  if constexpr (is_refused<plain>) return false;
+  if constexpr (is_refused_call<plain>) return false;
   else if constexpr (is_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
     refuse_const_communicator<Comm>();
   else if constexpr (!requires { typename plain::transport_type; })

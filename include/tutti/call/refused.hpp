@@ -47,14 +47,14 @@ struct any_argument {
     refuse_name<T>();
   }
   // tutti::async itself, or tutti::prepared
-  any_argument(refused<void> (*)(any_argument)) { static_cast<void>(expect_communicator<any_argument>()); }
+  any_argument(refused_call<void> (*)(any_argument)) { static_cast<void>(expect_communicator<any_argument>()); }
 };
 
 // What such a call returns: anything, so that nothing else is wrong with it. Its destructor is compiled after the
 // constructors of the arguments, which may have a better sentence.
 template <class T>
-struct refused {
-  ~refused() {
+struct refused_call {
+  ~refused_call() {
     static_assert(!is_communicator<T>,
                   "this communicator is a temporary, which is gone when a call that was started needs it; keep it in a "
                   "variable");

@@ -7,13 +7,13 @@
 
 namespace tutti {
 
-#define TUTTI_REFUSED(collective)                                                                   \
-  template <class T = void>                                                                         \
-  detail::refused<T> collective(detail::any_argument<true> = {}, detail::any_argument<false> = {},  \
-                                detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
-                                detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
-                                detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
-                                detail::any_argument<false> = {}, detail::any_argument<false> = {});
+#define TUTTI_REFUSED(collective)                                                                        \
+  template <class T = void>                                                                              \
+  detail::refused_call<T> collective(detail::any_argument<true> = {}, detail::any_argument<false> = {},  \
+                                     detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
+                                     detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
+                                     detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
+                                     detail::any_argument<false> = {}, detail::any_argument<false> = {});
 
 TUTTI_REFUSED(all_reduce)
 TUTTI_REFUSED(reduce)

@@ -70,9 +70,9 @@ asynchronous<Transport> async(communicator<Transport>& comm) {
   return asynchronous<Transport>(comm);
 }
 template <transport Transport>
-detail::refused<communicator<Transport>> async(communicator<Transport>&&);
+detail::refused_call<communicator<Transport>> async(communicator<Transport>&&);
 template <class T = void>
-detail::refused<T> async(detail::any_argument<true> = {});
+detail::refused_call<T> async(detail::any_argument<true> = {});
 
 // Takes the place of the communicator in a call that is only prepared and returns persistent.
 template <transport Transport>
@@ -108,9 +108,9 @@ preparing<Transport> prepared(communicator<Transport>& comm) {
   return preparing<Transport>(comm);
 }
 template <transport Transport>
-detail::refused<communicator<Transport>> prepared(communicator<Transport>&&);
+detail::refused_call<communicator<Transport>> prepared(communicator<Transport>&&);
 template <class T = void>
-detail::refused<T> prepared(detail::any_argument<true> = {});
+detail::refused_call<T> prepared(detail::any_argument<true> = {});
 
 namespace detail {
 
