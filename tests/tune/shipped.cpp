@@ -38,3 +38,24 @@ TEST_CASE("every table serves every collective that it was measured for") {
     for (rule const& r : one.table.rules) CHECK((r.algorithm != algorithm_id::automatic && r.nanoseconds > 0));
   }
 }
+
+TEST_CASE(
+    "where ranks share cores, large private arrays are fetched, and small messages are packets for 64 ranks too") {
+  for (int const ranks : {4, 8, 16, 64}) {
+    detail::problem p{.what = collective::scatter, .bytes = 1 << 20, .ranks = ranks, .crowded = true, .pulls = true};
+    detail::rule const* const large = tables::amd_zen5.find(p);
+    REQUIRE(large != nullptr);
+    CHECK(large->how == protocol::pull);
+    p.bytes = 64;
+    for (collective const c : {collective::all_reduce, collective::broadcast, collective::scatter}) {
+      p.what = c;
+      detail::rule const* const small = tables::amd_zen5.find(p);
+      REQUIRE(small != nullptr);
+      CHECK(small->algorithm == algorithm_id::one_shot);
+      CHECK(small->how == protocol::automatic);
+    }
+    p.what = collective::scatter, p.bytes = 1 << 20, p.pulls = false;
+    detail::rule const* const closed = tables::amd_zen5.find(p);
+    CHECK((closed == nullptr || closed->how == protocol::automatic));
+  }
+}

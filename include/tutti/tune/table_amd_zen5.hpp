@@ -74,7 +74,6 @@ inline constexpr rule amd_zen5_rules[] = {
   {collective::barrier, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 160, 0},
   {collective::barrier, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 5799, 0},
   {collective::barrier, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 13014, 0},
-  {collective::barrier, 12, 64, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 0, 0},
   {collective::scan, 2, 2, occupancy::apart, reach::any, 4194304, algorithm_id::one_shot, protocol::automatic, 71918, 2097152},
   {collective::scan, 2, 2, occupancy::apart, reach::any, 16777216, algorithm_id::ring, protocol::automatic, 541880, 8388608},
   {collective::scan, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::recursive_doubling, protocol::automatic, 3490061, 33554432},
