@@ -52,6 +52,18 @@ TEST_CASE("work that completes during a nap is not polled again") {
   CHECK(polls == 1);
 }
 
+TEST_CASE("a rank that yields drives the work in the background") {
+  static int driven = 0;
+  auto* const before = background_work.exchange([]() noexcept { ++driven; });
+  ++background_jobs;
+  int polls = 0;
+  auto const poll = [&] { return driven > 0 || ++polls == 100'000 ? progress::done : progress::stuck; };
+  CHECK(wait_until_done(poll, patience{1, 1h}, far, [](auto&&) { return false; }));
+  --background_jobs;
+  background_work = before;
+  CHECK(driven == 1);
+}
+
 TEST_CASE("the deadline, or a nap that gives up, ends the wait") {
   auto const never = [] { return progress::stuck; };
   CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [](auto&&) { return true; }));
