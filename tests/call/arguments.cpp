@@ -160,6 +160,10 @@ TEST_CASE("the environment is read and checked") {
        [&] { says("\"rong\" is not an algorithm; algorithms are: automatic, ring, binomial_tree"); });
   with("TUTTI_ALGORITHM", "all_reduce=bruck", [&] { says("bruck does not serve all_reduce"); });
   with("TUTTI_ALGORITHM", "everything=ring", [&] { says("\"everything\" is not a collective"); });
+  with("TUTTI_ALGORITHM", "ring,all_reduce=two_shot,ring", [&] { says("in \"ring\", ring is repeated; name each"); });
+  for (char const* const second : {"ring", "two_shot"})
+    with("TUTTI_ALGORITHM", ("all_reduce=ring,broadcast=ring,all_reduce=" + std::string(second)).c_str(),
+         [&] { says("all_reduce is repeated; name each"); });
   with("TUTTI_ALGORITHM", "ring,broadcast=binomial_tree", [] {
     settings const s = settings::from_environment();
     CHECK(s.algorithms[collective::all_reduce] == algorithm_id::ring);

@@ -11,7 +11,7 @@
 namespace tutti::detail {
 
 // Parsed from TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it serves) or
-// `collective=algorithm`; later entries win.
+// `collective=algorithm`; later entries win. None may repeat another.
 class overrides {
  public:
   overrides() = default;

@@ -2,7 +2,9 @@
 // Definitions of tune/overrides.hpp.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -11,10 +13,15 @@
 namespace tutti::detail {
 
 TUTTI_INLINE overrides::overrides(std::string_view text) {
+  std::vector<std::string_view> named;  // the collectives of entries, and the algorithms that have none
   while (!text.empty()) {
-    std::string_view const entry = text.substr(0, text.find(','));
+    std::string_view const entry = text.substr(0, text.find(',')), name = entry.substr(0, entry.find('='));
     text.remove_prefix(entry.size() < text.size() ? entry.size() + 1 : text.size());
     add(entry);
+    if (std::ranges::find(named, name) != named.end())
+      refuse(entry, join({name, " is repeated"}),
+             "name each collective, and each algorithm without a collective, once");
+    named.push_back(name);
   }
 }
 
