@@ -89,6 +89,27 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(4);
     recv(comm, endless(v, static_cast<std::size_t>(-1)), comm.rank());
   });
+  std::span<float> const nothing(static_cast<float*>(nullptr), 6);
+  refused("the input of all_reduce has 6 elements, but its pointer is null",
+          [&](auto& comm) { all_reduce(comm, nothing); });
+  refused("pass the address of the elements; only an empty array may be null", [&](auto& comm) {
+    std::vector<float> out(6);
+    work started = all_reduce(async(comm), nothing, out);
+  });
+  refused("the output of reduce_scatter has 6 elements, but its pointer is null", [&](auto& comm) {
+    std::vector<float> in(18);
+    reduce_scatter(comm, in, nothing);
+  });
+  refused("the input of all_reduce has 6 elements, but its pointer is null",
+          [&](auto& comm) { all_reduce(comm, strided(nothing.data(), 6, 2)); });
+  refused("the output of all_gather_v has 6 elements, but its pointer is null", [&](auto& comm) {
+    std::vector<float> mine(2);
+    all_gather_v(comm, mine, nothing, std::vector<std::size_t>{2, 2, 2});
+  });
+  refused("the array of send has 6 elements, but its pointer is null",
+          [&](auto& comm) { send(comm, nothing, comm.rank()); });
+  refused("the array of recv has 6 elements, but its pointer is null",
+          [&](auto& comm) { receive_work started = irecv(comm, nothing, comm.rank()); });
   refused("bruck cannot do all_reduce: it does not serve this collective", [](auto& comm) {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::bruck});

@@ -31,10 +31,19 @@ template <class T>
 constexpr bool is_possible_size(std::size_t size) {
   return size <= std::numeric_limits<std::size_t>::max() / 2 / sizeof(T);
 }
+template <class T>
+constexpr bool is_possible_array(T const* data, std::size_t size) {
+  return (data != nullptr || size == 0) && is_possible_size<T>(size);
+}
 [[noreturn, gnu::cold]] inline void refuse_impossible_size(int rank, std::string_view what, std::size_t size,
                                                            std::source_location where) {
   refuse(rank, join({what, " has ", size, " elements, which is more than memory can hold"}),
          "check the number of elements, which may have been negative", where);
+}
+[[noreturn, gnu::cold]] inline void refuse_null(int rank, std::string_view what, std::size_t size,
+                                                std::source_location where) {
+  refuse(rank, join({what, " has ", size, " elements, but its pointer is null"}),
+         "pass the address of the elements; only an empty array may be null", where);
 }
 
 template <class Comm>
@@ -59,11 +68,16 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
 }
 
 // `form`: "_v" or nothing.
-template <collective C, class In, class Out>
-void expect_possible_sizes(int rank, std::size_t in, std::size_t out, char const* form, std::source_location where) {
-  if (!is_possible_size<In>(in)) refuse_impossible_size(rank, join({name_of_buffer(C, side::input), form}), in, where);
-  if (!is_possible_size<Out>(out))
-    refuse_impossible_size(rank, join({name_of_buffer(C, side::output), form}), out, where);
+[[noreturn, gnu::cold]] inline void refuse_array(int rank, collective c, side s, bool is_null, std::size_t size,
+                                                 char const* form, std::source_location where) {
+  std::string const what = join({name_of_buffer(c, s), form});
+  if (is_null) refuse_null(rank, what, size, where);
+  refuse_impossible_size(rank, what, size, where);
+}
+template <collective C, side S, class T>
+void expect_possible_array(int rank, std::span<T> array, char const* form, std::source_location where) {
+  if (is_possible_array(array.data(), array.size())) return;
+  refuse_array(rank, C, S, array.data() == nullptr, array.size(), form, where);
 }
 
 // Rejects the buffer `s` of this rank, which should have a block for every rank but has `size` elements; the other
@@ -131,7 +145,8 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   bool const gives = row_of(C).input.at(is_root) != holding::none, gets = row_of(C).output.at(is_root) != holding::none;
   auto const ranks = static_cast<std::size_t>(comm.size());
 
-  expect_possible_sizes<C, In, Out>(rank, gives ? in.size() : 0, gets ? out.size() : 0, "", where);
+  if (gives) expect_possible_array<C, side::input>(rank, in, "", where);
+  if (gets) expect_possible_array<C, side::output>(rank, out, "", where);
 
   // The smaller buffer determines the count.
   std::size_t count = gives && (!deals(C) || collects(C)) ? in.size() : out.size();

@@ -130,7 +130,8 @@ uneven_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In cons
   int const rank = comm.rank(), ranks = comm.size();
   bool const is_root = rank == root;
   bool const gives = row_of(C).input.at(is_root) != holding::none, gets = row_of(C).output.at(is_root) != holding::none;
-  expect_possible_sizes<C, In, Out>(rank, gives ? in.size() : 0, gets ? out.size() : 0, "_v", where);
+  if (gives) expect_possible_array<C, side::input>(rank, in, "_v", where);
+  if (gets) expect_possible_array<C, side::output>(rank, out, "_v", where);
   std::size_t* room = lists.make_room((deals(C) && gives ? 2 : 0) + (collects(C) && gets ? 2 : 0), ranks);
 
   uneven_buffers<In, Out> all{{gives ? in.data() : nullptr, gets ? out.data() : nullptr, 0, false}, {}, {}, {}};

@@ -22,6 +22,9 @@ void check_message(Comm const& comm, char const* what, Array const& array, int p
                    std::source_location where) {
   if (!is_possible_size<typename Array::value_type>(array.size()))
     refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
+  if constexpr (requires { array.data(); })
+    if (array.data() == nullptr && array.size() > 0)
+      refuse_null(comm.rank(), join({"the array of ", what}), array.size(), where);
   bool const rank =
       (peer >= 0 && peer < comm.size()) || (comm.size() > 0 && (peer == no_rank || (receives && peer == any_source)));
   if (!rank)
