@@ -101,6 +101,9 @@ class faults {
   [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who);
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who);
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who);
+  // The caller may free its arrays after the error is thrown, so this waits until no peer reads them: for the longest
+  // operation, but not for ever.
+  [[gnu::cold]] void withdraw() noexcept;
 
   // Whether memory that peers may still read stays mapped until the transport is destroyed.
   static constexpr bool memory_outlives_owner = [] {
@@ -117,12 +120,8 @@ class faults {
   // What an excluded rank reports instead of the fault that the communicator has.
   [[gnu::cold]] fault exclusion() const;
 
-  // The caller may free its arrays after the error is thrown, so this waits until no peer reads them: for the longest
-  // operation, but not for ever.
-  [[gnu::cold]] void withdraw() noexcept;
-
-  static std::string way_out(error_code code, std::string_view happened) {
-    return way_out_of_fault(code, happened, maps_memory<Transport>);
+  static std::string way_out(error_code code, circumstance when = circumstance::usual) {
+    return way_out_of_fault(code, when, maps_memory<Transport>);
   }
 
   std::mutex closing_;
@@ -140,7 +139,7 @@ void faults<Transport>::expect_no_fault_anywhere(std::source_location where, who
   expect_open(where);
   if (has_fault()) report_fault(where, who);
   if (fault_outside)
-    if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where, who);
+    if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text, f->when}, where, who);
 }
 
 template <transport Transport>
@@ -158,7 +157,7 @@ void faults<Transport>::raise(fault const& f, std::source_location where, who_fi
 template <transport Transport>
 void faults<Transport>::revoke(std::string_view why) {
   process.expect_this({});
-  if (ranks() == 1) return close(why, way_out(error_code::revoked, why), rank());
+  if (ranks() == 1) return close(why, way_out(error_code::revoked), rank());
   notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
   transport_->wake_all();
 }
@@ -199,7 +198,7 @@ void faults<Transport>::repeat(error const& lost) {
 template <transport Transport>
 void faults<Transport>::take_over(fault const& f) noexcept {
   if (ranks() == 1) return;
-  notices_->raise({f.code, rank(), -1, text_or([&] { return f.text; }, "see other ranks")});
+  notices_->raise({f.code, rank(), -1, text_or([&] { return f.text; }, "see other ranks"), f.when});
   transport_->wake_all();
 }
 
@@ -229,7 +228,7 @@ void faults<Transport>::report_fault(std::source_location where, who_finds_it wh
                                     : await_fault([&] { return notices_->find_fault(); },
                                                   [&] { transport_->nap([] { return false; }); });
   auto const code = static_cast<error_code>(found.code);
-  error const out({code, rank(), found.peer, found.text, way_out(code, found.text), where});
+  error const out({code, rank(), found.peer, found.text, way_out(code, found.when), where});
   recorder_->note_error(out.what(), sequence(), *notices_);
   throw out;
 }

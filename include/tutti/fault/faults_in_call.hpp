@@ -148,11 +148,12 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
     absent += stopped.text;
   }
   if (first < 0)
-    absent = join({"; ", all_have_arrived, ", but at least one of them makes no progress",
+    absent = join({"; all ranks have arrived, but at least one of them makes no progress",
                    doubt_about_schedule(*notices_, rank(), ranks(), sequence())});
   double const seconds = std::chrono::duration<double>(timeout).count();
   this->raise({static_cast<int>(error_code::timeout), rank(), first,
-               join({this_call(), " did not complete within ", seconds, " s", absent})},
+               join({this_call(), " did not complete within ", seconds, " s", absent}),
+               first < 0 ? circumstance::all_arrived : circumstance::usual},
               where, this->in_call);
 }
 

@@ -3,17 +3,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "tutti/core/error.hpp"
+#include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
 
-// In the text of a timeout for which no rank is late.
-inline constexpr std::string_view all_have_arrived = "all ranks have arrived";
-
-// `happened`: the text of the fault, which all ranks know. maps_memory: the transport lets ranks read memory of each other.
-[[gnu::cold]] std::string way_out_of_fault(error_code code, std::string_view happened, bool maps_memory);
+// maps_memory: the transport lets ranks read memory of each other.
+[[gnu::cold]] std::string way_out_of_fault(error_code code, circumstance when, bool maps_memory);
 
 }  // namespace tutti::detail
 

@@ -8,12 +8,12 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::string way_out_of_fault(error_code code, std::string_view happened, bool maps_memory) {
+TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bool maps_memory) {
   switch (code) {
     case error_code::mismatch:
       return "all ranks must make the same calls in the same order, with equal counts, types and operations";
     case error_code::timeout:
-      if (happened.find(all_have_arrived) != happened.npos)
+      if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
                "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
       return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout";
@@ -26,7 +26,10 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, std::string_view happ
     case error_code::excluded:
       return "end this process, or start a new job with it; find out what held it up, or raise "
              "shrink_options::exclude_after";
-    case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
+    case error_code::rank_left:
+      return when == circumstance::exception
+                 ? "find out what that rank threw; after an exception, no rank can continue with this communicator"
+                 : "all ranks must make the same calls before they close their communicators";
     default: return "this communicator can no longer be used";
   }
 }

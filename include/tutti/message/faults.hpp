@@ -57,7 +57,8 @@ class message_faults {
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),
-          join({"rank ", engine_.rank(), " gave up ", text(t), " because of an exception"}), where);
+          join({"rank ", engine_.rank(), " gave up ", text(t), " because of an exception"}), where,
+          circumstance::exception);
   }
   [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
                                              std::source_location where) {
@@ -118,14 +119,15 @@ class message_faults {
     if (alone()) return t.what == transfer::send ? "send" : t.what == transfer::receive ? "recv" : "probe";
     return describe_message(to_words(t), engine_.notices(), engine_.rank());
   }
-  [[noreturn, gnu::cold]] void raise(error_code code, int peer, std::string const& what, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise(error_code code, int peer, std::string const& what, std::source_location where,
+                                     circumstance when = circumstance::usual) {
     if (alone())
       throw error({.code = code,
                    .rank = 0,
                    .what = what,
                    .way_out = "start the other end of the message first",
                    .where = where});
-    engine_.raise({static_cast<int>(code), engine_.rank(), peer, what}, where);
+    engine_.raise({static_cast<int>(code), engine_.rank(), peer, what, when}, where);
   }
 
   engine<Transport>& engine_;

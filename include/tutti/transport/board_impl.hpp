@@ -33,6 +33,7 @@ TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record&
   own.code = f.code;
   own.rank = f.rank;
   own.peer = f.peer;
+  own.when = f.when;
   std::size_t const length = std::min(f.text.size(), sizeof own.text - 1);
   std::memcpy(own.text, f.text.data(), length);
   own.text[length] = '\0';
@@ -41,7 +42,7 @@ TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record&
 }
 
 TUTTI_INLINE fault read_fault(fault_record const& record) {
-  return fault{record.code, record.rank, record.peer, record.text};
+  return fault{record.code, record.rank, record.peer, record.text, record.when};
 }
 
 }  // namespace tutti::detail

@@ -29,6 +29,7 @@ inline call_words at_place(call_words call, std::uint64_t place) noexcept {
 struct fault {
   int code, rank, peer;
   std::string text;
+  circumstance when = circumstance::usual;
 };
 
 // What make() returns; `brief` if there is no memory for that. So brief a string allocates nothing.

@@ -111,12 +111,20 @@ struct proposal {
 inline constexpr std::size_t proposals = 2;
 
 // A fault that a rank has found. Only its own threads write it; see publish_fault.
+// What the code of a fault leaves open, and the advice to users depends on.
+enum class circumstance : std::int32_t {
+  usual,
+  all_arrived,  // no rank is late for the call that timed out
+  exception,    // it made the rank leave
+};
+
 struct fault_record {
   alignas(cache_line) std::atomic<bool> taken;  // by one of its threads
   std::int32_t code;
   std::int32_t rank;
   std::int32_t peer;
-  char text[1008];
+  circumstance when;
+  char text[1004];
 };
 
 struct rank_page {

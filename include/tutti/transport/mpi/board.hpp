@@ -110,6 +110,7 @@ class mpi_board {
     if (faulty()) return;
     notice& self = news_->self;
     self.fault_peer = f.peer;
+    self.fault_when = f.when;
     copy(f.text, self.fault_text);
     self.fault_code = f.code;
     self.knows_fault = true;
@@ -142,7 +143,7 @@ class mpi_board {
     if (finder == news_->ranks()) return {};
     auto const lock = locked();
     notice const& n = news_->by(finder);
-    return fault{n.fault_code, finder, n.fault_peer, n.fault_text};
+    return fault{n.fault_code, finder, n.fault_peer, n.fault_text, n.fault_when};
   }
 
   // -- For the transport.

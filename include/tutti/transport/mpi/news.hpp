@@ -52,10 +52,11 @@ struct mpi_news {
     std::uint64_t called = 0, finished = 0;
     bool left = false, knows_fault = false, awaits = false;
     int fault_code = no_fault, fault_peer = -1;
+    circumstance fault_when = circumstance::usual;
     std::array<known_call, calls_in_notice> calls{};
     call_words awaited{};
     std::array<known_name, 32> names{};
-    char fault_text[1008]{};
+    char fault_text[1004]{};
   };
   static_assert(std::is_trivially_copyable_v<notice>);
   // With a header of the MPI, within the smallest eager limit in use: 4 KiB, of Open MPI between processes of a node.
