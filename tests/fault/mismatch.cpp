@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,6 +120,35 @@ TEST_CASE("an exception in a call ends it for the others too") {
   INFO(said);
   CHECK(said.find("bad_alloc") != std::string::npos);
   CHECK(said.find("rank 1 gave up call #1, reduce of 1048576 float") != std::string::npos);
+}
+
+TEST_CASE("an exception of an operation leaves the call of its rank, and ends it for the others") {
+  auto const check = [](auto& comm) {
+    for (std::size_t const count : {4u, 5000u})
+      for (bool const starts : {false, true}) {
+        auto group = comm.split(0).value();
+        std::vector<float> v(count, 1);
+        auto const add = [throws = comm.rank() == 1](float a, float b) {
+          if (throws) throw std::range_error("an overflow");
+          return a + b;
+        };
+        std::string thrown;
+        try {
+          if (starts) all_reduce(async(group), v, add).wait();
+          else all_reduce(group, v, add);
+        } catch (std::range_error const& e) {
+          thrown = e.what();
+        } catch (error const&) {  // rank 1 was faster
+        }
+        expect(thrown == (comm.rank() == 1 ? "an overflow" : ""), "another exception: " + thrown);
+        error const later = error_of([&] { barrier(group); });
+        expect_error(later, error_code::rank_left, "rank 1 gave up call #1, all_reduce of " + std::to_string(count));
+        expect_error(later, error_code::rank_left, "find out what that rank threw");
+        barrier(comm);
+      }
+  };
+  CHECK_NOTHROW(run_threads(3, check));
+  CHECK_NOTHROW(run_local(3, check));
 }
 
 TEST_CASE("processes are told as threads are") {

@@ -20,10 +20,10 @@ concept brings_its_loop = requires(Op const& op, T const* const* sources, T* con
 };
 
 // The loop of one element type and one operation over lists of bytes. An execution calls it once a slice, so the code that
-// walks through a schedule depends on neither and is compiled once.
+// walks through a schedule depends on neither and is compiled once. It throws what the operation throws.
 struct element_loop {
   void (*run)(void const* op, std::byte const* const* sources, int source_count, std::byte* const* destinations,
-              int destination_count, std::size_t bytes, stage s) noexcept;
+              int destination_count, std::size_t bytes, stage s);
   std::uint32_t element_bytes;
   std::uint32_t alignment;
   bool prepares;
@@ -47,7 +47,7 @@ struct byte_body {
                                                                            int source_count,
                                                                            std::byte* const* destinations,
                                                                            int destination_count, std::size_t bytes,
-                                                                           stage s) const noexcept {
+                                                                           stage s) const {
     loop->run(op, sources, source_count, destinations, destination_count, bytes, s);
   }
 };
@@ -69,12 +69,11 @@ struct elements_at {
 template <class T, class Op>
 struct combining_bytes {
   static void run(void const* op, std::byte const* const* sources, int source_count, std::byte* const* destinations,
-                  int destination_count, std::size_t bytes, stage s) noexcept;
+                  int destination_count, std::size_t bytes, stage s);
 };
 template <class T, class Op>
 void combining_bytes<T, Op>::run(void const* op, std::byte const* const* sources, int source_count,
-                                 std::byte* const* destinations, int destination_count, std::size_t bytes,
-                                 stage s) noexcept {
+                                 std::byte* const* destinations, int destination_count, std::size_t bytes, stage s) {
   auto const& operation = *static_cast<Op const*>(op);
   elements_at<T const, std::byte const> const from{sources};
   elements_at<T, std::byte> const to{destinations};

@@ -22,7 +22,7 @@ template <class Layout>
 concept has_windows = requires(Layout const& where) { where.windows; };
 
 // One running collective: a walk through the schedule over the channels and buffers of this rank. Its state is a few
-// integers a cursor, so blocking and started calls drive it in the same way. Nothing here throws: a message that is not the
+// integers a cursor, so blocking and started calls drive it in the same way. Only the operation may throw: a message that is not the
 // one that is due ends the execution, and the caller reports it.
 template <carries_slices Transport, step_function Schedule, class Body, class Layout = layout>
 class execution {
@@ -41,7 +41,7 @@ class execution {
         walk_(schedule, s, transport.rank(), memory, body.whole_elements(how.slice), announces) {}
 
   // Moves every cursor as far as it goes without waiting.
-  TUTTI_HOST_DEVICE progress poll() noexcept;
+  TUTTI_HOST_DEVICE progress poll();
 
   TUTTI_HOST_DEVICE protocol_violation const& found() const noexcept { return traffic_.found(); }
 
@@ -54,7 +54,7 @@ class execution {
   using writable_pieces = pieces<element, Layout>;
 
   // One message sent or one slice received; false where nothing can be done now.
-  TUTTI_HOST_DEVICE bool advance(int track) noexcept {
+  TUTTI_HOST_DEVICE bool advance(int track) {
     cursor& c = walk_[track];
     if (c.finished) return false;
     std::size_t const available = walk_.available(track);
@@ -73,7 +73,7 @@ class execution {
 
   // -- Sending from memory.
 
-  TUTTI_HOST_DEVICE bool send(cursor& c, int track) noexcept {
+  TUTTI_HOST_DEVICE bool send(cursor& c, int track) {
     region const& give = c.now.give;
     int const peer = walk_.peer(c.now.to, c.sending);
     message_slice const part = walk_.slice(c.me.lane, give, c.sending, c.sent);
@@ -114,7 +114,7 @@ class execution {
 
   // -- Receiving a slice from all sources at once, combining it, and passing it on.
 
-  TUTTI_HOST_DEVICE bool receive(cursor& c, int track) noexcept {
+  TUTTI_HOST_DEVICE bool receive(cursor& c, int track) {
     step const& t = c.now;
     message_slice const part = walk_.slice(c.me.lane, t.keep, 0, c.received);
     extent const& range = part.range;
@@ -134,8 +134,7 @@ class execution {
     return true;
   }
 
-  TUTTI_HOST_DEVICE bool combine_slice(cursor const& c, int track, message_slice const& part, fan& lists,
-                                       int self) noexcept {
+  TUTTI_HOST_DEVICE bool combine_slice(cursor const& c, int track, message_slice const& part, fan& lists, int self) {
     step const& t = c.now;
     extent const& range = part.range;
     bool const keeps = t.keep.where != space::none;
@@ -198,7 +197,7 @@ class execution {
 
   // -- Receiving a slice from each source into a chunk of its own.
 
-  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track) noexcept {
+  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track) {
     step const& t = c.now;
     int const peer = walk_.peer(t.from, c.receiving);
     message_slice const part = walk_.slice(c.me.lane, t.keep, c.receiving, c.received);
@@ -283,7 +282,7 @@ class execution {
 
 // Outside the class, where `extern template` keeps other programs from compiling it.
 template <carries_slices Transport, step_function Schedule, class Body, class Layout>
-TUTTI_HOST_DEVICE progress execution<Transport, Schedule, Body, Layout>::poll() noexcept {
+TUTTI_HOST_DEVICE progress execution<Transport, Schedule, Body, Layout>::poll() {
   bool moved = false, finished = true;
   for (int t = 0; t < walk_.tracks(); ++t) {
     if constexpr (has_windows<Layout>) {

@@ -36,7 +36,7 @@ class packet_execution {
   // `chunk`: bytes of a block where chunks are blocks, else of the message. `in` and `out` begin with the first block
   // that this rank has there.
   packet_execution(Transport& transport, shape s, std::byte const* in, std::byte* out, std::size_t chunk,
-                   byte_body body, std::uint32_t tag, std::byte* inbox) noexcept
+                   byte_body body, std::uint32_t tag, std::byte* inbox)
       : transport_(transport),
         body_(body),
         ranks_(s.ranks),
@@ -53,7 +53,7 @@ class packet_execution {
     if (combines_values && body.prepares()) prepare();
   }
 
-  progress poll() noexcept;
+  progress poll();
 
   protocol_violation const& found() const noexcept { return violation_; }
 
@@ -157,7 +157,7 @@ class packet_execution {
     return true;
   }
 
-  void finish() noexcept {
+  void finish() {
     if (C != collective::barrier && chunk_ > 0) {
       if constexpr (collects(C)) {
         if (hears()) keep_own();
@@ -179,7 +179,7 @@ class packet_execution {
     if (to != own()) std::memcpy(to, own(), chunk_);
   }
 
-  void combine_all() noexcept {
+  void combine_all() {
     std::byte const* sources[max_ranks];
     for (int k = 0; k < step_.from.count; ++k) {
       int const peer = step_.from.at(k, ranks_);
@@ -210,7 +210,7 @@ class packet_execution {
   }
 
   // A rank shows and contributes what op.prepare makes of its input.
-  void prepare() noexcept {
+  void prepare() {
     if (!shows() && !contributes()) return;
     std::byte* const prepared = inbox_ + static_cast<std::size_t>(transport_.rank()) * packet_stride;
     body_(&in_, 1, &prepared, 1, chunk_ * static_cast<std::size_t>(dealt ? ranks_ : 1), {.prepare = 0});
@@ -245,7 +245,7 @@ class packet_execution {
 
 // Outside the class, where `extern template` keeps other programs from compiling it.
 template <collective C, transport Transport>
-progress packet_execution<C, Transport>::poll() noexcept {
+progress packet_execution<C, Transport>::poll() {
   if (!shown_ && !show()) return progress::stuck;
   for (; next_ < step_.from.count; ++next_, read_ = 0) {
     int const peer = step_.from.at(next_, ranks_);

@@ -70,7 +70,7 @@ class traffic {
   // `raw`: the elements pass through the operation's prologue.
   TUTTI_CALLS_ANY
   template <class Body>
-  TUTTI_HOST_DEVICE void write(Body const& body, T const* from, T* to, std::size_t n, bool raw) noexcept {
+  TUTTI_HOST_DEVICE void write(Body const& body, T const* from, T* to, std::size_t n, bool raw) {
     if constexpr (maps) {
       auto const trial = raw ? store_gauge::trial{} : transport_.gauge().begin(n * sizeof(T));
       body(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1, .stream = trial.stream});

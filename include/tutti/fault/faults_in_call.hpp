@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -35,12 +37,18 @@ class faults_in_call : public faults<Transport> {
   // Polls an execution. Where a rank that gives up may free arrays that its peers read, it tells them by a fault and waits
   // until none is reading (see withdraw); here a peer says so first, and reads only if there is no fault.
   template <class Execution>
-  [[gnu::always_inline]] progress poll(Execution& of_call) noexcept {
+  [[gnu::always_inline]] progress poll(Execution& of_call) {
     if constexpr (faults<Transport>::memory_outlives_owner || !requires { requires Execution::reads_peers; }) {
       return of_call.poll();
     } else {
       notices_->set_reading(true);
-      progress const reached = notices_->faulty() ? progress::stuck : of_call.poll();
+      progress reached = progress::stuck;
+      try {
+        if (!notices_->faulty()) reached = of_call.poll();
+      } catch (...) {
+        notices_->set_reading(false);
+        throw;
+      }
       notices_->set_reading(false);
       return reached;
     }

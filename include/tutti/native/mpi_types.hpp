@@ -4,9 +4,13 @@
 
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <mpi.h>
+#include <string_view>
 #include <type_traits>
 
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/execute/body.hpp"
 
 namespace tutti::detail {
@@ -73,6 +77,17 @@ MPI_Op mpi_op_of() {
   return MPI_OP_NULL;
 }
 
+// The MPI is C, so no exception of an operation may leave it, and other ranks may use the result of this one.
+[[noreturn, gnu::cold]] inline void end_inside_mpi(std::string_view operation, char const* thrown) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  throw error({.code = error_code::bad_argument,
+               .rank = rank,
+               .what = join({"the operation ", operation, " threw an exception inside the MPI's own collective (",
+                             thrown, "), so this process ends"}),
+               .way_out = "write an operation that does not throw, or name another algorithm than native"});
+}
+
 // The MPI operation and datatype of a reduction during one call: built in, or made from the functor.
 template <class Body>
 class mpi_reduction;
@@ -101,7 +116,7 @@ class mpi_reduction<reducing<T, Op>> {
   static bool is_user_defined() { return mpi_op_of<T, Op>() == MPI_OP_NULL; }
 
   // MPI calls it on the thread that is in the collective, with buffers that may be aligned for no more than max_align_t.
-  static void apply(void* in, void* inout, int* count, MPI_Datatype*) {
+  static void apply(void* in, void* inout, int* count, MPI_Datatype*) noexcept {
     auto const n = static_cast<std::size_t>(*count);
     if constexpr (alignof(T) <= alignof(std::max_align_t)) {
       combine_two(static_cast<T const*>(in), static_cast<T*>(inout), n);
@@ -118,7 +133,13 @@ class mpi_reduction<reducing<T, Op>> {
   static void combine_two(T const* left, T* right, std::size_t n) {
     auto* const result = reinterpret_cast<std::byte*>(right);
     std::byte const* const sources[] = {reinterpret_cast<std::byte const*>(left), result};
-    running_->in_bytes()(sources, 2, &result, 1, n * sizeof(T), {});
+    try {
+      running_->in_bytes()(sources, 2, &result, 1, n * sizeof(T), {});
+    } catch (std::exception const& e) {
+      end_inside_mpi(name_of<Op>(), e.what());
+    } catch (...) {
+      end_inside_mpi(name_of<Op>(), "of an unknown type");
+    }
   }
 
   static inline thread_local reducing<T, Op> const* running_ = nullptr;

@@ -147,7 +147,7 @@ bool changes(stage at) {
 template <class T, cooperating_group Group, class Sources, class Destinations, class Op>
 [[gnu::always_inline]] inline void combine_lists(Group group, Sources sources, int source_count,
                                                  Destinations destinations, int destination_count, std::size_t n,
-                                                 Op const& op, stage at) noexcept {
+                                                 Op const& op, stage at) {
   using A = accumulator_for<Op, T>;
   if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&
       !changes<T, Op>(at) && !detail::converts_packs<A, T>)
@@ -180,7 +180,7 @@ template <class T, cooperating_group Group, class Sources, class Destinations, c
 //   tutti::detail::combine(tutti::detail::one_thread{}, from, 2, to, 2, n, tutti::sum{});
 template <cooperating_group Group, element T, operation<T> Op>
 inline void combine(Group group, T const* const* sources, int source_count, T* const* destinations,
-                    int destination_count, std::size_t n, Op const& op, stage at = {}) noexcept {
+                    int destination_count, std::size_t n, Op const& op, stage at = {}) {
   if (destination_count > 0 && source_count == 1 && !changes<T, Op>(at))
     return copy(group, sources[0], destinations, destination_count, n, at.stream);
   combine_lists<T>(group, sources, source_count, destinations, destination_count, n, op, at);

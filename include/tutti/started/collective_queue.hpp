@@ -33,7 +33,7 @@ class queued_call : public pending_call {
     progress reached = progress::done;
     attempt([&] {
       if (!began_) begin_here();
-      reached = poll();
+      reached = poll_or_give_up();
       if (reached != progress::done) return;
       if (found()) engine_.report(found(), terms().where);
       engine_.finish(terms().where);
@@ -59,7 +59,7 @@ class queued_call : public pending_call {
 
   virtual call_terms const& terms() const noexcept = 0;
   virtual void begin(begun_call<Transport> const& begun) = 0;
-  virtual progress poll() noexcept = 0;
+  virtual progress poll() = 0;  // throws what the operation throws
   // Called once the call has ended without an error.
   virtual void succeed() {}
   virtual protocol_violation const& found() const noexcept = 0;
@@ -72,6 +72,11 @@ class queued_call : public pending_call {
     time_ = countdown(timeout_);
     begun.hand_over();
     began_ = true;
+  }
+
+  progress poll_or_give_up() try { return poll(); } catch (...) {
+    engine_.give_up();
+    throw;
   }
 
   template <class F>

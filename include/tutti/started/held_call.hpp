@@ -70,9 +70,7 @@ class held_call final : public queued_call<Transport> {
     surfaces_ = {.input = {}, .output = {}, .scratch = {}};
     ::new (&slices_) slices(parts::slices(this->engine_, begun, c.asked, c.body.in_bytes(), memory, surfaces_));
   }
-  progress poll() noexcept override {
-    return sends_packets_ ? this->engine_.poll(packets_) : this->engine_.poll(slices_);
-  }
+  progress poll() override { return sends_packets_ ? this->engine_.poll(packets_) : this->engine_.poll(slices_); }
   void succeed() override {
     packing_.unpack();
     if constexpr (is_gapped<decltype(Call::memory)>)
