@@ -5,8 +5,12 @@
 // timeout: 120
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -14,6 +18,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/temporary_folder.hpp"
 #include "tutti/analyze/verify.hpp"
 #include "tutti/tutti.hpp"
 
@@ -120,6 +125,28 @@ TEST_CASE("an exception in a call ends it for the others too") {
   INFO(said);
   CHECK(said.find("bad_alloc") != std::string::npos);
   CHECK(said.find("rank 1 gave up call #1, reduce of 1048576 float") != std::string::npos);
+}
+
+TEST_CASE("different roots in the last call are reported when the communicator is closed") {
+  temporary_folder const folder;
+  std::string const file = folder.path() / "said";
+  CHECK_NOTHROW(run_local(3, [&](auto& comm) {
+    ::dup2(::open(file.c_str(), O_CREAT | O_APPEND | O_WRONLY, 0600), STDERR_FILENO);
+    std::vector<float> v(4);
+    auto group = comm.split(0);
+    try {
+      broadcast(*group, v, comm.rank() == 2 ? 2 : 0);
+    } catch (error const& e) {  // a rank that had closed its communicator found out
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+    group.reset();
+    barrier(comm);
+  }));
+  std::string const said = read_file(file).value_or("");
+  INFO(said);
+  CHECK(said.find("ranks disagree in call #1: rank ") != said.npos);
+  for (char const* const rank : {"rank 2 calls broadcast of 4 float, root 2", " calls broadcast of 4 float, root 0"})
+    CHECK(said.find(rank) != said.npos);
 }
 
 TEST_CASE("an exception of an operation leaves the call of its rank, and ends it for the others") {

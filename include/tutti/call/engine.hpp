@@ -178,6 +178,7 @@ engine<Transport>::~engine() {
   started.reset();
   messages.reset();
   if (ranks() == 1) return;
+  this->compare_last_calls();
   if constexpr (has_levels<Transport>) {
     levels->end_started();
     if (auto const f = this->poll_fault()) levels->take_over(*f);

@@ -66,6 +66,10 @@ class faults_in_call : public faults<Transport> {
 
   [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where);
 
+  // Called before this rank leaves. A rank that waited for nobody in its last calls, such as a root, does not know whether the
+  // others made the same calls. Of two neighbours that disagree, the one that leaves later finds out, and prints the error.
+  [[gnu::cold]] void compare_last_calls() noexcept;
+
  protected:
   using faults<Transport>::notices_;
 
@@ -183,6 +187,17 @@ void faults_in_call<Transport>::report(protocol_violation const& s, std::source_
   this->raise({static_cast<int>(error_code::mismatch), rank(), s.peer,
                join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())})},
               where, this->in_call);
+}
+
+template <transport Transport>
+void faults_in_call<Transport>::compare_last_calls() noexcept {
+  if (notices_->faulty()) return;
+  try {
+    for (int const peer : {(rank() + 1) % ranks(), (rank() + ranks() - 1) % ranks()})
+      if (std::uint64_t const call = states().first_disagreement(peer, sequence())) raise_mismatch(peer, call, {});
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+  }
 }
 
 template <transport Transport>
