@@ -197,6 +197,19 @@ TEST_CASE("a rank that gives up while others are missing ends the meeting immedi
   CHECK(deadline::clock::now() - began < 50s);
 }
 
+TEST_CASE("a rank that finds rank 0 under another user says so") {
+  std::string const name = job("users");
+  local_address const theirs(name, ::geteuid() + 1);
+  descriptor const host = make_local_socket();
+  REQUIRE(::bind(host.get(), theirs.get(), theirs.bytes()) == 0);
+  outcome const guest = meet(name, 1, 2, 300ms);
+  CHECK(guest.code == error_code::timeout);
+  INFO(guest.said);
+  CHECK(
+      has(guest, "; user " + std::to_string(::geteuid() + 1) + " has one of this name, but this rank is a process of"));
+  CHECK(has(guest, "start all ranks of a job as the same user"));
+}
+
 TEST_CASE("connections that send nothing or nonsense do not disturb the meeting") {
   std::string const name = job("visitor");
   outcome host, guest;

@@ -26,7 +26,8 @@ struct acquaintance {
   std::vector<int> names{};         // of ranks in error messages; empty: their numbers
   std::function<bool(int)> gone{};  // whether a rank that has not arrived can no longer do so, if that is known
   std::string way_out =
-      "make sure that all ranks were started on this machine, in one network namespace, and reached init(), or raise "
+      "make sure that all ranks were started on this machine, by one user and in one network namespace, and reached "
+      "init(), or raise "
       "TUTTI_TIMEOUT";
   // Watches the processes of ranks although `gone` is given, because that may tell less once they have arrived.
   bool watch_all = false;
@@ -110,8 +111,6 @@ class rendezvous {
 
   [[gnu::cold]] descriptor be_guest();
 
-  // Whether a socket has this name, although none listens.
-  [[gnu::cold]] bool name_is_kept() const;
   descriptor receive_file(descriptor const& host) const;
 
   // -- All ranks.
@@ -133,6 +132,7 @@ class rendezvous {
   countdown& until_;
   acquaintance others_;
   std::vector<process_watch> watches_;
+  std::string job_;
   local_address address_;
 };
 

@@ -12,15 +12,12 @@
 #include <fcntl.h>
 #include <optional>
 #include <poll.h>
-#include <string_view>
-#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
-#include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -37,6 +34,7 @@ TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks,
       until_(until),
       others_(std::move(others)),
       watches_(static_cast<std::size_t>(ranks)),
+      job_(job),
       address_(job) {}
 
 TUTTI_INLINE descriptor rendezvous::meet(std::function<descriptor()> const& make) {
@@ -211,28 +209,26 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
     } else if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {  // not just early
       throw_system(join({"cannot connect to rank ", name_of(0)}), allow_sockets);
     }
-    if (until_.passed() && name_is_kept())
+    if (until_.passed() && is_taken(address_))
       throw error({.code = error_code::mismatch,
                    .rank = name_of(rank_),
                    .what = "another job of this name is running, whose ranks have all joined",
                    .way_out = name_the_jobs});
-    if (until_.passed())
+    if (until_.passed()) {
+      auto const other = other_user_of(job_);
+      std::string const stranger =
+          other ? join({"; user ", *other, " has one of this name, but this rank is a process of user ", ::geteuid()})
+                : "";
       throw error({.code = error_code::timeout,
                    .rank = name_of(rank_),
                    .peer = name_of(0),
-                   .what = join({called(0), " did not open the meeting point of this job in time"}),
-                   .way_out = others_.way_out});
+                   .what = join({called(0), " did not open the meeting point of this job in time", stranger}),
+                   .way_out = other ? "start all ranks of a job as the same user" : others_.way_out});
+    }
     expect_all_to_come();
     std::this_thread::sleep_for(pause);
     rest.end();
   }
-}
-
-TUTTI_INLINE bool rendezvous::name_is_kept() const {
-  auto const* const path = reinterpret_cast<sockaddr_un const*>(address_.get())->sun_path + 1;
-  std::size_t const size = address_.bytes() - offsetof(sockaddr_un, sun_path) - 1;
-  return read_file("/proc/net/unix").value_or("").find(join({"@", std::string_view(path, size), "\n"})) !=
-         std::string::npos;
 }
 
 TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {

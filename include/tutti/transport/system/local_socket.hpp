@@ -5,21 +5,25 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti::detail {
 
-// The address of this user's socket of this name.
+// The address of a user's socket of this name.
 class local_address {
  public:
-  [[gnu::cold]] explicit local_address(std::string const& name);
+  [[gnu::cold]] explicit local_address(std::string const& name, uid_t user = ::geteuid());
 
   sockaddr const* get() const { return reinterpret_cast<sockaddr const*>(&address_); }
   socklen_t bytes() const { return bytes_; }
+  // Without the byte that makes it abstract.
+  std::string_view name() const { return {address_.sun_path + 1, bytes_ - offsetof(sockaddr_un, sun_path) - 1}; }
 
  private:
   // Shortens a name that is too long for a socket: keeps its beginning and appends a hash of all of it (FNV-1a).
@@ -28,6 +32,11 @@ class local_address {
   sockaddr_un address_{};
   socklen_t bytes_ = 0;
 };
+
+// Whether a socket has this address, although none may listen.
+[[gnu::cold]] bool is_taken(local_address const& address);
+// Another user who has a socket of this name.
+[[gnu::cold]] std::optional<uid_t> other_user_of(std::string const& name);
 
 // Throws error: system.
 [[gnu::cold]] descriptor make_local_socket();

@@ -2,20 +2,22 @@
 // Definitions of transport/system/local_socket.hpp.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <unistd.h>
 
+#include "tutti/core/file.hpp"
 #include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/system/local_socket.hpp"
 
 namespace tutti::detail {
 
-TUTTI_INLINE local_address::local_address(std::string const& name) {
-  std::string const whole = fitting(join({"tutti-", ::geteuid(), "-", name}));
+TUTTI_INLINE local_address::local_address(std::string const& name, uid_t user) {
+  std::string const whole = fitting(join({"tutti-", user, "-", name}));
   address_.sun_family = AF_UNIX;
   std::memcpy(address_.sun_path + 1, whole.data(), whole.size());  // a first byte of 0 makes the name abstract
   bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + whole.size());
@@ -27,6 +29,23 @@ TUTTI_INLINE std::string local_address::fitting(std::string name) {
   char text[18];
   std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash_of(name)));
   return join({std::string_view(name).substr(0, room - 17), text});
+}
+
+TUTTI_INLINE bool is_taken(local_address const& address) {
+  return read_file("/proc/net/unix").value_or("").find(join({"@", address.name(), "\n"})) != std::string::npos;
+}
+
+TUTTI_INLINE std::optional<uid_t> other_user_of(std::string const& name) {
+  constexpr std::string_view begin = "@tutti-";
+  std::string const all = read_file("/proc/net/unix").value_or("");
+  for (std::size_t at = 0; (at = all.find(begin, at)) != all.npos;) {
+    std::string_view const taken = std::string_view(all).substr(at + 1, all.find('\n', at) - at - 1);
+    at += begin.size();
+    uid_t user = 0;
+    std::from_chars(all.data() + at, all.data() + all.size(), user);
+    if (user != ::geteuid() && taken == local_address(name, user).name()) return user;
+  }
+  return {};
 }
 
 TUTTI_INLINE descriptor make_local_socket() {
