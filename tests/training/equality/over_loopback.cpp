@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Training beside one process, over loopback.
-// labels: threads
+// labels: threads twin
 // timeout: 300
 #include "training/equality/all_training.hpp"
 
