@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that share device memory over an MPI communicator, over nodes, and inside nodes.
 // ranks: 4
+// labels: once
 // timeout: 200
 #include <doctest/doctest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Prepared calls, batches and continuations, over MPI and over nodes.
 // ranks: 4
+// labels: once
 // timeout: 200
 #include "started/persistent.hpp"
 
