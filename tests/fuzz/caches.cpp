@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A list of cores, and the description of a cache: the level in the first line, the cores that share it after that.
-// runs: 5000
+// runs: 4000
 #include <fstream>
 #include <sched.h>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Variables of the environment, a line NAME=value for each: they are refused with a sentence, or mean something possible.
-// runs: 100000
+// runs: 40000
 #include <cstdlib>
 #include <sstream>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The manifest of a checkpoint is refused with a sentence, or what is written of it reads back the same. The checksum in its last
 // line is made right, because hardly any other input would get past it.
-// runs: 40000
+// runs: 25000
 #include "tutti/training/checkpoint/manifest.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages with any head, one in 8 bytes of input: kind, tag, type, id, partner, size (in eighths), length and channel. They
 // arrive in sequence at a rank that has receives and sends in flight.
-// runs: 20000
+// runs: 10000
 #include <array>
 #include <cstddef>
 #include <cstdint>

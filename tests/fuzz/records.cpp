@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Flight records and traces, as tutti-record reads them: refused with a sentence, never with that of a library.
-// runs: 15000
+// runs: 7000
 #include <stdexcept>
 #include <string>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A tuning table is refused with a sentence, or what is written of it reads back the same.
-// runs: 60000
+// runs: 40000
 #include <string>
 
 #include "fuzz/input.hpp"
