@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Blocks of uneven sizes among virtual ranks of a device; launches run on the CPU.
-// labels: threads
+// labels: threads alike
 #include "tutti/device/local/ragged.hpp"
 
 #include <doctest/doctest.h>

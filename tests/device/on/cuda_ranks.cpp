@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives on device memory by the path that `on` finds, here among threads; streams run on the CPU on their own.
-// labels: threads
+// labels: threads alike
 // timeout: 300
 #include "tutti/device/on/cuda_ranks.hpp"
 

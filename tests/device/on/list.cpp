@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // all_reduce of a list of arrays of device memory: small ones share calls, whatever the path.
-// labels: threads
+// labels: threads alike
 #include "tutti/device/on/list.hpp"
 
 #include <doctest/doctest.h>

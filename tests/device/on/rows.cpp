@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Epilogues on rows by every path that `on` takes, here among threads; streams run on the CPU on their own.
-// labels: threads
+// labels: threads alike
 #include <doctest/doctest.h>
 
 #include <chrono>
