@@ -387,13 +387,14 @@ void check_unfit_messages(Comm& comm) {
         "a message of 800000 bytes of double from rank 0");
 }
 
-// Two ranks that both send first, or both receive first.
+// Two or three ranks that all send first, or all receive first.
 template <class Comm>
 void check_circles(Comm& comm) {
-  if (comm.rank() > 1) return;
   for (bool const polls : {false, true}) {
-    auto pair = comm.subgroup({0, 1});
-    int const other = 1 - pair.rank();
+    int const length = polls || comm.size() < 3 ? 2 : 3;
+    if (comm.rank() >= length) return;
+    auto circle = comm.subgroup(length == 2 ? std::vector{0, 1} : std::vector{0, 1, 2});
+    int const next = (circle.rank() + 1) % length;
     std::vector<int> data(200000), in(data.size());
     options const soon{.timeout = std::chrono::seconds(2)};
     bool const sends = comm.size() % 2 == 0;
@@ -401,9 +402,9 @@ void check_circles(Comm& comm) {
       while (!w.test()) std::this_thread::yield();
     };
     auto const run = [&] {
-      if (polls) return end_of(sends ? isend(pair, data, other, 4, soon) : irecv(pair, in, other, 4, soon));
-      if (sends) send(pair, data, other, 4, soon);
-      recv(pair, in, other, 4, soon);
+      if (polls) return end_of(sends ? isend(circle, data, next, 4, soon) : irecv(circle, in, next, 4, soon));
+      if (sends) send(circle, data, next, 4, soon);
+      recv(circle, in, next, 4, soon);
     };
     error const e = error_of(run);
     std::string const what = sends ? "send of 200000 int to rank " : "recv of up to 200000 int from rank ";

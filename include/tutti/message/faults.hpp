@@ -105,7 +105,8 @@ class message_faults {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     std::string out;
     std::vector<int> seen{engine_.rank()};
-    for (; peer != any_source && std::find(seen.begin(), seen.end(), peer) == seen.end(); seen.push_back(peer)) {
+    while (peer != any_source && std::find(seen.begin(), seen.end(), peer) == seen.end()) {
+      seen.push_back(peer);
       out += join({"; rank ", peer, " is ", engine_.states().doing(peer)});
       auto const message = engine_.notices().awaited(peer);
       if (!message) return out;
