@@ -82,8 +82,9 @@ std::string peer_states<Transport>::said_of(int peer, std::uint64_t call) const 
 template <transport Transport>
 std::string peer_states<Transport>::departure(error_code code, int peer) const {
   bool const left = code == error_code::rank_left;
+  bool const unheard = tutti::detail::queries_peers<Transport> && notices_->called(peer) == 0;
   return join({left ? join({"rank ", peer, " closed its communicator "}) : join({transport_.describe(peer), " ended "}),
-               last_call(peer)});
+               unheard ? join({"before rank ", rank(), " heard from it"}) : last_call(peer)});
 }
 
 template <transport Transport>
