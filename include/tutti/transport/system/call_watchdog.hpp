@@ -94,6 +94,9 @@ class call_watchdog {
     return timeout < std::chrono::hours(100'000) ? 2 * timeout + std::chrono::seconds(10) : timeout;
   }
 
+  // Of a call that does not wait, and moves no data of the program.
+  static constexpr std::chrono::seconds limit_of_test{30};
+
   static call_watchdog& of_process() noexcept;
 
   // Whether a communicator of this process has lost a rank. Then the last call of the library may wait for it, for no longer than this.
