@@ -21,6 +21,14 @@ using namespace tutti::testing;
 
 namespace {
 
+// All types with g++; with clang, which tools/test all takes besides, one of each kind and size.
+#if defined(__clang__)
+using combined_types = type_list<std::int8_t, std::uint16_t, std::int32_t, std::uint64_t, float, long double, half,
+                                 bfloat16, float8_e4m3, std::complex<double>, bool, located<float>, affine, summary>;
+#else
+using combined_types = element_types;
+#endif
+
 constexpr std::size_t margin = 9;
 
 // Elements between margins that must not be written, starting `offset` elements past the start of the allocation.
@@ -112,7 +120,7 @@ constexpr auto one_operation = std::get<0>(two_operations_on<T>());
 }  // namespace
 
 TEST_CASE("every type: all tails, fan-ins, fan-outs, offsets, and in place") {
-  for_each_type(element_types{}, []<class T>() {
+  for_each_type(combined_types{}, []<class T>() {
     CAPTURE(std::string{type_name<T>()});
     int wrong = 0;
     for (std::size_t n = 0; n <= 200; n += sanitized ? 7 : 1) {
@@ -128,7 +136,7 @@ TEST_CASE("every type: all tails, fan-ins, fan-outs, offsets, and in place") {
 }
 
 TEST_CASE("several blocks and an odd tail, also past the caches") {
-  for_each_type(element_types{}, []<class T>() {
+  for_each_type(combined_types{}, []<class T>() {
     CAPTURE(std::string{type_name<T>()});
     std::size_t const n = 2 * one_thread::block_bytes / sizeof(T) + 77;
     for (int const fan_in : {1, 2, 3, 4, 7})
@@ -229,7 +237,7 @@ TEST_CASE("conversions of packs have the bits of conversions one by one, for eve
 #endif
 
 TEST_CASE("every operation, raw and complete") {
-  for_each_type(element_types{}, []<class T>() {
+  for_each_type(combined_types{}, []<class T>() {
     for_two_operations<T>([](auto const& op) {
       CAPTURE(std::string{type_name<T>()});
       CAPTURE(std::string{name_of<std::remove_cvref_t<decltype(op)>>()});
