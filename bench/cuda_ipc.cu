@@ -194,4 +194,5 @@ int main() {
     std::printf("FAILED: %s\n", e.what());
     return 1;
   }
+  return 0;
 }

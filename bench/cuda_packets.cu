@@ -78,4 +78,5 @@ int main() {
     std::printf("FAILED: %s\n", e.what());
     return 1;
   }
+  return 0;
 }

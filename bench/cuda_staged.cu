@@ -126,4 +126,5 @@ int main() {
     std::printf("FAILED: %s\n", e.what());
     return 1;
   }
+  return 0;
 }
