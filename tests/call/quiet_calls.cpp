@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A small call between ranks with a core each uses shared memory only: it allocates nothing, takes no lock and makes no
 // system call.
-// labels: alone processes optimised
+// labels: alone processes optimised unsanitized
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A start of what was prepared allocates nothing over loopback and over shm.
-// labels: alone threads processes optimised
+// labels: alone threads processes optimised unsanitized
 #include "started/quiet_starts.hpp"
 
 #include <doctest/doctest.h>
