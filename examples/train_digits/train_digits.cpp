@@ -102,8 +102,7 @@ class training_run {
 
  private:
   trained train_whole(Eigen::VectorXf& weights) {
-    whole_model model(comm_, net_.parameters(weights), with_.rule(), static_cast<std::size_t>(net_.size()),
-                      {.buckets = buckets}, with_.hook);
+    whole_model model(comm_, net_.parameters(weights), with_.rule(), {.buckets = buckets}, with_.hook);
     trained const out = all_epochs(model);
     auto const& seen = model.statistics();
     std::size_t const bytes = seen.message_bytes / seen.steps;

@@ -17,11 +17,11 @@ template <class Communicator>
 class whole_model {
  public:
   whole_model(Communicator& comm, std::vector<tutti::training::parameter<float>> const& parameters,
-              tutti::training::momentum const& rule, std::size_t numbers,
-              tutti::training::data_parallel_options const& options, std::string const& hook)
+              tutti::training::momentum const& rule, tutti::training::data_parallel_options const& options,
+              std::string const& hook)
       : parameters_(parameters),
         gradients_(comm, parameters, options, chosen_hook{named_hooks().at(hook)}),
-        descent_(numbers, rule) {}
+        descent_(parameters, rule) {}
 
   struct always_here {
     ~always_here() {}  // so that an object of it counts as used
@@ -38,7 +38,7 @@ class whole_model {
 
   // A step without communication is one that ends by descend() while the object of accumulate() exists.
   [[nodiscard]] tutti::training::accumulation accumulate() { return gradients_.accumulate(); }
-  void descend() { descent_.step(parameters_, gradients_); }
+  void descend() { descent_.step(gradients_); }
 
  private:
   using data_parallel = decltype(tutti::training::data_parallel(

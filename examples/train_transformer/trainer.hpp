@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
@@ -57,7 +56,7 @@ class trainer {
               {.microbatches = by.microbatches}),
         parameters_(make_stages()),
         model_(mesh_.along("data"), listed(), options(), in_rank_order()),
-        descent_(elements_of_parameters(), {.rate = rate}) {
+        descent_(listed(), {.rate = rate}) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i]->gradient = model_.gradient(i);
   }
 
@@ -89,7 +88,7 @@ class trainer {
         });
     if (by_.pipeline > 1) waited_in_pipeline_ += clock::now() - begin - (line_.statistics().computing - computing);
     model_.finish();
-    descent_.step(listed(), model_);
+    descent_.step(model_);
     return loss;
   }
 
@@ -151,10 +150,6 @@ class trainer {
     std::vector<tutti::training::parameter<T>> out;
     for (parameter<T>* const p : parameters_) out.push_back({p->values, p->name, p->shape});
     return out;
-  }
-  std::size_t elements_of_parameters() const {
-    return std::transform_reduce(parameters_.begin(), parameters_.end(), std::size_t{0}, std::plus{},
-                                 [](parameter<T>* p) { return p->values.size(); });
   }
 
   // -- Images of a microbatch of this rank's share of a batch. Their numbers differ by one at most.

@@ -58,10 +58,11 @@ TEST_CASE("the guide to checkpoints of an optimiser") {
       for (auto const& array : descent.state()) state.push_back(replicated(array.name, array.values));
       return state;
     };
-    optimizer<float, adam> first(10, {}), second(10, {});
+    std::vector<std::span<float>> const parameters{weights};
+    optimizer<float, adam> first(parameters), second(parameters);
     auto const step = [&](optimizer<float, adam>& descent) {
       descent.begin_step();
-      descent.update(0, weights, gradient);
+      descent.update(0, gradient);
     };
     step(first);
     saved.save(comm, 1, list(first));

@@ -172,11 +172,10 @@ TEST_CASE("the guide to training") {
       std::vector<std::span<float>> const parameters{weights, offsets};
       tutti::training::data_parallel model(comm, parameters);
       for (std::size_t i = 0; i < 2; ++i) model.ready(i);
-      tutti::training::optimizer<float, tutti::training::adam> descent(model.elements(),
-                                                                       {.rate = 1e-3, .weight_decay = 0.01});
+      tutti::training::optimizer descent(parameters, tutti::training::adam{.rate = 1e-3, .weight_decay = 0.01});
       model.finish();
-      descent.step(parameters, model);  // leaves alone what no rank has used
-      descent.step(parameters, model,
+      descent.step(model);  // leaves alone what no rank has used
+      descent.step(model,
                    std::min(1.0, 5.0 / (tutti::training::gradient_norm(model) + 1e-6)));  // their norm is 5 at most
 
       auto const backward = [&](double loss_factor) {
@@ -188,7 +187,7 @@ TEST_CASE("the guide to training") {
       tutti::training::loss_scale scale;
       backward(scale.factor);  // the gradients of scale.factor times the loss
       model.finish();
-      descent.step(parameters, model, scale.update(tutti::training::gradient_norm(model)));
+      descent.step(model, scale.update(tutti::training::gradient_norm(model)));
 
       std::vector<bool> const divided{true, false};
       tutti::mesh mesh(comm, {{"data", 1}, {"tensor", 2}});

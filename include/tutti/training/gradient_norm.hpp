@@ -32,7 +32,7 @@ namespace tutti::training {
 // added in double. No rank communicates, and all get the same bits, because all hold the same means.
 //
 //   model.finish();
-//   descent.step(parameters, model, std::min(1.0, 5.0 / (gradient_norm(model) + 1e-6)));  // their norm is 5 at most
+//   descent.step(model, std::min(1.0, 5.0 / (gradient_norm(model) + 1e-6)));  // their norm is 5 at most
 template <class Model>
 double gradient_norm(Model& model) {
   return std::sqrt(tutti::detail::squares_of_gradients(model, [](std::size_t) { return true; }));

@@ -17,7 +17,7 @@ namespace tutti::training {
 //   tutti::training::loss_scale scale;
 //   // ... gradients of scale.factor * loss ...
 //   model.finish();
-//   descent.step(parameters, model, scale.update(gradient_norm(model)));
+//   descent.step(model, scale.update(gradient_norm(model)));
 struct loss_scale {
   double factor = 65536;
   double growth = 2, backoff = 0.5;

@@ -104,69 +104,59 @@ struct adam {
 static_assert(optimizer_rule<sgd, float> && optimizer_rule<momentum, float> && optimizer_rule<adam, float>);
 static_assert(optimizer_rule<sgd, double> && optimizer_rule<momentum, double> && optimizer_rule<adam, double>);
 
-// A rule and its state for a number of parameters, in one allocation. Ranks that call it with the same numbers get the same
-// bits; nothing is sent.
+// A rule and its state for some parameters, in one allocation. Ranks that call it with the same numbers get the same bits; nothing is
+// sent.
 //
-//   tutti::training::optimizer<float, tutti::training::adam> descent(model.elements(), {.rate = 1e-3});
+//   tutti::training::optimizer descent(parameters, tutti::training::adam{.rate = 1e-3});
 //   model.finish();
-//   descent.step(parameters, model);
+//   descent.step(model);
 template <std::floating_point T, optimizer_rule<T> Rule>
 class optimizer {
  public:
-  explicit optimizer(std::size_t elements, Rule rule = {})
-      : rule_(std::move(rule)), elements_(elements), state_(arrays * elements) {}
+  // A list of arrays or of training::parameter. Steps change these arrays, which must stay where they are.
+  template <tutti::detail::parameter_list List>
+  explicit optimizer(List&& parameters, Rule rule = {}) : rule_(std::move(rule)) {
+    for (auto const& one : tutti::detail::parameters_of(parameters)) {
+      parameters_.push_back(one.values);
+      begins_.push_back(elements_);
+      elements_ += one.values.size();
+    }
+    state_.resize(arrays * elements_);
+  }
 
   // May be changed between steps, to follow a schedule of the rate for example.
   Rule& rule() noexcept { return rule_; }
-  std::size_t elements() const noexcept { return elements_; }
 
-  // A step of a model with these parameters, a list of arrays or of training::parameter. `model` is anything that has
-  // gradient(i), such as a data_parallel after finish(). Gradients are multiplied by `scale`; if it is 0, nothing changes, whatever
-  // they are. Parameters that no rank has used, where it knows, stay as they are, and so does their state; but the step counts for
-  // them, too, where PyTorch counts those of each parameter. Throws error: bad_argument, before anything changes, if the
-  // parameters have another number of elements than the state.
-  template <tutti::detail::parameter_list List, class Model>
-  void step(List&& parameters, Model& model, double scale = 1,
-            std::source_location where = std::source_location::current()) {
-    auto const all = tutti::detail::parameters_of(parameters);
-    std::size_t elements = 0;
-    for (auto const& one : all) elements += one.values.size();
-    if (elements != elements_)
-      tutti::detail::refuse(
-          -1,
-          tutti::detail::join({"a step was called with ", elements,
-                               " elements of parameters, but the optimiser has the state of ", elements_}),
-          "pass all parameters in every step, in the same order", where);
+  // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
+  // `scale`; if it is 0, nothing changes, whatever they are. Parameters that no rank has used, where it knows, stay as they are, and
+  // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error:
+  // bad_argument, before anything changes, if a gradient has another number of elements than its parameter.
+  template <class Model>
+  void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) expect_elements(i, model.gradient(i).size(), where);
     if (scale == 0) return;
     begin_step();
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < all.size(); begin += all[i++].values.size()) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if constexpr (requires { model.used(i); })
         if (!model.used(i)) continue;
-      update(begin, all[i].values, model.gradient(i), static_cast<T>(scale), where);
+      update(i, model.gradient(i), static_cast<T>(scale), where);
     }
   }
 
-  // The same in parts: begin_step(), and then update() for each part once. Element 0 of a part is element `begin` of the
-  // state. Gradients are multiplied by `scale` as they are read. Throws error: bad_argument if a part is not one of its
-  // elements.
+  // The same in parts: begin_step(), and then update() for each parameter, at most once. Gradients are multiplied by `scale` as they
+  // are read. Throws error: bad_argument if there is no such parameter, or if it has another number of elements.
   void begin_step() noexcept { ++steps_; }
-  void update(std::size_t begin, std::span<T> parameters, std::span<T const> gradients, T scale = 1,
+  void update(std::size_t parameter, std::span<T const> gradient, T scale = 1,
               std::source_location where = std::source_location::current()) {
-    std::size_t const n = parameters.size();
-    if (gradients.size() != n || begin > elements_ || n > elements_ - begin)
-      tutti::detail::refuse(
-          -1,
-          tutti::detail::join({"a step changes ", n, " parameters from ", begin, " on by ", gradients.size(),
-                               " gradients, but the optimiser has the state of ", elements_}),
-          "make it for all parameters, and pass a gradient for each", where);
+    expect_elements(parameter, gradient.size(), where);
     std::array<T*, arrays> state{};
-    for (std::size_t k = 0; k < arrays; ++k) state[k] = state_.data() + k * elements_ + begin;
-    apply(rule_.template step_at<T>(steps_), parameters, gradients.data(), scale, state,
+    for (std::size_t k = 0; k < arrays; ++k) state[k] = state_.data() + k * elements_ + begins_[parameter];
+    apply(rule_.template step_at<T>(steps_), parameters_[parameter], gradient.data(), scale, state,
           std::make_index_sequence<arrays>());
   }
 
-  // -- What a checkpoint stores: the state, of which each array has a number for each parameter, and the number of steps.
+  // -- What a checkpoint stores: the state, of which each array has a number for each element of all parameters, in the order of their
+  // list; and the number of steps.
   std::vector<parameter<T>> state() {
     std::vector<parameter<T>> out;
     for (std::string_view const name : Rule::state)
@@ -179,6 +169,19 @@ class optimizer {
  private:
   static constexpr std::size_t arrays = Rule::state.size();
 
+  void expect_elements(std::size_t parameter, std::size_t elements, std::source_location where) const {
+    constexpr std::string_view way_out = "make the optimiser of the parameters of the model, in the same order";
+    if (parameter >= parameters_.size())
+      tutti::detail::refuse(-1,
+                            tutti::detail::join({"there is no parameter ", parameter, ", only ", parameters_.size(),
+                                                 " parameters, numbered from 0"}),
+                            way_out, where);
+    if (elements != parameters_[parameter].size())
+      tutti::detail::refuse(-1,
+                            tutti::detail::join({"parameter ", parameter, " has ", parameters_[parameter].size(),
+                                                 " elements, but its gradient has ", elements}),
+                            way_out, where);
+  }
   // g++ -O3 and clang -O2 vectorise this loop.
   template <class Step, std::size_t... K>
   static void apply(Step const& step, std::span<T> parameters, T const* gradients, T scale,
@@ -191,9 +194,14 @@ class optimizer {
   }
 
   Rule rule_;
-  std::size_t elements_;
+  std::vector<std::span<T>> parameters_;
+  std::vector<std::size_t> begins_;  // of each parameter, in an array of the state
+  std::size_t elements_ = 0;
   std::vector<T> state_;
   std::uint64_t steps_ = 0;
 };
+
+template <class List, class Rule>
+optimizer(List&&, Rule) -> optimizer<tutti::detail::value_of_parameters<List>, Rule>;
 
 }  // namespace tutti::training

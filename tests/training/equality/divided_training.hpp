@@ -72,7 +72,7 @@ class whole_parameters {
       : values_(std::move(values)),
         model_(comm, values_, {.buckets = {.bytes = 1000, .first_bytes = 100}},
                training::average{{.algorithm = algorithm_id::two_shot}}),
-        descent_(model_.elements(), rule) {}
+        descent_(values_, rule) {}
 
   int gather(std::size_t) const { return 0; }
   std::span<double const> parameter(std::size_t i) const { return values_[i]; }
@@ -83,7 +83,7 @@ class whole_parameters {
   double gradient_norm(Arguments&&... arguments) {
     return training::gradient_norm(model_, std::forward<Arguments>(arguments)...);
   }
-  void step() { descent_.step(values_, model_); }
+  void step() { descent_.step(model_); }
 
  private:
   std::vector<std::vector<double>> values_;

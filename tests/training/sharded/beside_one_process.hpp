@@ -28,7 +28,7 @@ std::vector<std::vector<T>> trained_by_one_process(int ranks, Rule const& rule, 
   layered_model<T> model;
   std::vector<std::vector<number>> masters;
   for (auto const& p : model.parameters) masters.emplace_back(p.begin(), p.end());
-  training::optimizer<number, Rule> descent(model.elements(), rule);
+  training::optimizer descent(masters, rule);
   bool used = false;
   // What a rank contributes to a mean.
   auto const gradient = [&](int rank, int step, int first, int last, std::size_t i, std::size_t k) {
@@ -42,7 +42,7 @@ std::vector<std::vector<T>> trained_by_one_process(int ranks, Rule const& rule, 
   };
   for (int step = 0; step < course.steps; ++step) {
     descent.begin_step();
-    for (std::size_t i = 0, begin = 0; i < masters.size(); begin += masters[i++].size()) {
+    for (std::size_t i = 0; i < masters.size(); ++i) {
       std::vector<number> means(masters[i].size());
       used = false;
       for (std::size_t k = 0; k < means.size(); ++k)
@@ -53,7 +53,7 @@ std::vector<std::vector<T>> trained_by_one_process(int ranks, Rule const& rule, 
           number const one = number(T(sum_of_all / static_cast<number>(ranks)));
           means[k] = pass == 0 ? one : means[k] + one;
         }
-      if (used) descent.update(begin, masters[i], means, static_cast<number>(course.scale));
+      if (used) descent.update(i, means, static_cast<number>(course.scale));
     }
     for (std::size_t i = 0; i < masters.size(); ++i)
       std::ranges::transform(masters[i], model.parameters[i].begin(), [](number x) { return T(x); });

@@ -67,7 +67,7 @@ std::vector<std::vector<T>> unsharded(Comm& comm, Rule const& rule, training_cou
   layered_model<T> some;
   training::data_parallel model(comm, some.parameters, {.buckets = {.bytes = 2000, .first_bytes = 100}},
                                 training::average{{.algorithm = algorithm_id::two_shot}});
-  training::optimizer<T, Rule> descent(some.elements(), rule);
+  training::optimizer descent(some.parameters, rule);
   for (int step = 0; step < course.steps; ++step) {
     auto const add = [&](int pass) {
       for (std::size_t i = 0; i < model.size(); ++i) {
@@ -83,7 +83,7 @@ std::vector<std::vector<T>> unsharded(Comm& comm, Rule const& rule, training_cou
     }
     add(course.local_passes);
     model.finish();
-    descent.step(some.parameters, model);
+    descent.step(model);
   }
   return some.parameters;
 }

@@ -246,7 +246,7 @@ class sharded_data_parallel {
         shards_(plan_shards(plan_, comm.size(), comm.rank())),
         parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
         reductions_(comm, plan_, shards_, tutti::detail::parameter_names(parameters), options_, std::move(hook)),
-        optimizer_(shards_.elements, std::move(rule)) {
+        optimizer_(parameters_.owned(), std::move(rule)) {
     parameters_.load(parameters, where);
     for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
     if (options.progress_thread) driver_.emplace();
@@ -265,7 +265,8 @@ class sharded_data_parallel {
     if (scale != 0 && bucket == 0) optimizer_.begin_step();
     for (owned_part const& part : shards_.owned_in(bucket, plan_))
       if (scale != 0 && reductions_.used[part.parameter] != 0)
-        optimizer_.update(part.begin, parameters_.mine(part), reductions_.gradients.mine(part), scale, where);
+        optimizer_.update(static_cast<std::size_t>(&part - shards_.owned.data()), reductions_.gradients.mine(part),
+                          scale, where);
     parameters_.share(bucket, statistics_);
   }
 

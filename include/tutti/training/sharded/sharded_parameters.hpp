@@ -101,7 +101,12 @@ class sharded_parameters {
     auto const all = is_whole_ ? whole(place.bucket) : buffers_.of(place.bucket);
     return all.subspan(place.begin - plan_.buckets[place.bucket].begin, place.count);
   }
-  // What this rank owns of a parameter, as a step changes it.
+  // What this rank owns, as a step changes it: in the order of the shard; and of a parameter.
+  std::vector<std::span<training::master_of<T>>> owned() {
+    std::vector<std::span<training::master_of<T>>> out;
+    for (training::owned_part const& part : shards_.owned) out.push_back(mine(part));
+    return out;
+  }
   std::span<training::master_of<T>> mine(training::owned_part const& part) {
     std::size_t const bucket = plan_.places[part.parameter].bucket;
     return masters_of(bucket).subspan(part.begin - shards_.begins[bucket], part.elements.count);
