@@ -54,6 +54,12 @@ concept hook_of_two_rounds =
       { hook.second_round(some, comm) } -> std::convertible_to<work>;
     };
 
+// A hook that sends more than the gradients of this step, such as what it could not send before. No optimiser applies the mean of a
+// parameter that no rank has used, so with find_unused wait() or finish() lets the hook take back what it has sent for these: the
+// parts of `unused`, which still contain their means. Not called for a bucket without such parameters.
+template <class Hook, class T>
+concept hook_that_takes_back = requires(Hook& hook, bucket<T> const& unused) { hook.take_back(unused); };
+
 // The default: the mean over all ranks.
 struct average {
   tutti::options options{};

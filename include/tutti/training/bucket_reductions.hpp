@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -56,6 +57,7 @@ class bucket_reductions {
   void begin() {
     pass.begin(gradients_.plan());
     turns_.begin(gradients_.plan());
+    cleared_.assign(gradients_.plan().buckets.size(), false);
     pass_begin_ = {};
   }
   // The gradients were divided into buckets anew.
@@ -88,6 +90,7 @@ class bucket_reductions {
     in_flight_.wait_for(turns_.turn(bucket));
     agreement_.wait();
     used = pass.used();
+    clear_unused(bucket);
     statistics.buckets[bucket].awaited += clock::now() - begin;
     start_some();
     statistics.waited += clock::now() - begin;
@@ -100,6 +103,7 @@ class bucket_reductions {
     in_flight_.wait(agreement_, begin, statistics);
     in_flight_.count(statistics);
     used = pass.used();
+    for (std::size_t b = 0; b < cleared_.size(); ++b) clear_unused(b);
     statistics.passes += clock::now() - (pass_begin_ == clock::time_point() ? begin : pass_begin_);
   }
 
@@ -167,6 +171,16 @@ class bucket_reductions {
           turns_.turn(b), [&] { return hook.second_round(gradients_.of_bucket(b), turns_.communicator_of(b)); },
           statistics);
   }
+  // Of a bucket that is reduced, once in a step: a parameter that no rank has used has a gradient of zero, whatever a hook has sent.
+  void clear_unused(std::size_t bucket) {
+    if (!find_unused_ || std::exchange(cleared_[bucket], true)) return;
+    auto const some = gradients_.of_bucket(bucket);
+    std::vector<training::bucket_part<T>> unused;
+    std::ranges::copy_if(some.parts, std::back_inserter(unused), [&](auto& part) { return used[part.parameter] == 0; });
+    if constexpr (training::hook_that_takes_back<Hook, T>)
+      if (!unused.empty()) hook.take_back({some.index, some.gradients, unused});
+    for (auto const& part : unused) std::ranges::fill(part.gradient, T{});
+  }
   // Waits until nothing is in flight, whether or not it succeeds.
   void abandon() noexcept {
     in_flight_.abandon();
@@ -180,6 +194,7 @@ class bucket_reductions {
   work agreement_;  // on the parameters that are used
   clock::time_point pass_begin_{};
   bool find_unused_ = false;
+  std::vector<char> cleared_;  // of each bucket, whether clear_unused() has dealt with it
 };
 
 }  // namespace tutti::detail

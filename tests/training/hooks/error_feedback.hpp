@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
@@ -30,18 +31,27 @@ inline std::vector<std::vector<float>> four_parameters() {
   return {std::vector<float>(700), std::vector<float>(0), std::vector<float>(200), std::vector<float>(100)};
 }
 
-// One step, with the gradient of each value by f(parameter, k).
+inline training::data_parallel_options const unused_parameters{.buckets = two_buckets.buckets, .find_unused = true};
+
+// Parameter 3 is used in every step, 2 in every other one, and 0 by half of the ranks at most.
+inline bool uses(int rank, int step, std::size_t parameter) {
+  return parameter == 3 || (step + (parameter == 0 ? rank : 0)) % 2 == 0;
+}
+
+// One step, with the gradient of each value by f(parameter, k), of the parameters that this rank uses.
 template <class Model, class F>
-void step_with(Model& model, F&& f) {
+void step_with(Model& model, F&& f, std::function<bool(std::size_t)> const& uses = {}) {
   for (std::size_t const i : {1u, 3u, 2u, 0u}) {
+    if (uses && !uses(i)) continue;
     for (std::size_t k = 0; k < model.gradient(i).size(); ++k) model.gradient(i)[k] = f(i, k);
     model.ready(i);
   }
+  if (uses) model.wait(2);
   model.finish();
 }
 
-// Of all gradients of all steps and ranks, every bit is in the means or in a residual. They are small integers, so their
-// sums are exact.
+// Of all gradients of all steps and ranks, every bit is in the means of used parameters or in a residual. They are small integers, so
+// their sums are exact.
 template <class Codec, class Comm>
 void check_nothing_is_lost(Comm& comm, training::data_parallel_options const& options, Codec codec, float tolerance) {
   auto parameters = four_parameters();
@@ -52,12 +62,18 @@ void check_nothing_is_lost(Comm& comm, training::data_parallel_options const& op
   for (std::size_t i = 0; i < 4; ++i) given[i].resize(parameters[i].size()), sent[i].resize(parameters[i].size());
   for (int step = 0; step < 20; ++step) {
     numbers_of_buckets.insert(model.plan().buckets.size());
-    step_with(model, [&](std::size_t i, std::size_t k) {
-      float const g = static_cast<float>(random() % 64) - 20;
-      given[i][k] += g;
-      return g;
-    });
+    step_with(
+        model,
+        [&](std::size_t i, std::size_t k) {
+          float const g = static_cast<float>(random() % 64) - 20;
+          given[i][k] += g;
+          return g;
+        },
+        [&](std::size_t i) { return !options.find_unused || uses(comm.rank(), step, i); });
     for (std::size_t i = 0; i < 4; ++i) {
+      if (!model.used(i))
+        expect(std::ranges::all_of(model.gradient(i), [](float g) { return g == 0; }),
+               "the gradient of an unused parameter is not zero");
       std::vector<float> of_rank_0(model.gradient(i).begin(), model.gradient(i).end());
       broadcast(comm, of_rank_0, 0);
       expect(std::ranges::equal(of_rank_0, model.gradient(i)), "ranks have different means");
@@ -143,7 +159,7 @@ void check_other_residuals(Comm& comm) {
 
 template <class Comm>
 void check_error_feedback(Comm& comm) {
-  for (auto const& options : {two_buckets, changing_buckets}) {
+  for (auto const& options : {two_buckets, changing_buckets, unused_parameters}) {
     check_nothing_is_lost(comm, options, training::top_k{.share = 0.05}, 0);
     check_nothing_is_lost(comm, options, training::eight_bit_blocks{}, 1e-2f);
     check_nothing_is_lost(comm, options, training::one_bit_signs{}, 1e-2f);

@@ -2,10 +2,12 @@
 // error_feedback: a hook that sends gradients through a lossy codec, and what a step has lost with the next one.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -66,6 +68,15 @@ class error_feedback {
     return all_gather(async(comm), its.mine, its.all).then([this, &its, some, ranks = comm.size()] {
       add_up(its, some, ranks);
     });
+  }
+
+  void take_back(bucket<float> const& unused) {
+    if (unused.index >= buffers_.size()) return;  // a single rank sends nothing
+    buffers& its = buffers_[unused.index];
+    codec_.decode(its.mine.data(), its.decoded);
+    for (auto const& part : unused.parts)
+      std::ranges::transform(residuals_[part.parameter], part_of(its.decoded, part, unused),
+                             residuals_[part.parameter].begin(), std::plus());
   }
 
   std::size_t message_bytes(bucket<float> const& some) const { return codec_.message_bytes(some.gradients.size()); }

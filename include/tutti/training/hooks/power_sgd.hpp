@@ -71,6 +71,7 @@ class power_sgd {
     if (message.empty()) return {};
     return all_reduce(async(comm), message, mean{}).then([this, some] { write_means(some); });
   }
+  void take_back(bucket<float> const& unused);
   std::size_t message_bytes(bucket<float> const& some) const;
 
   // What a checkpoint stores for each parameter; both are empty for one that is not compressed.

@@ -38,6 +38,15 @@ TUTTI_INLINE std::size_t power_sgd::message_bytes(bucket<float> const& some) con
   return count * sizeof(float);
 }
 
+// The mean of residuals counts, and what was sent has this mean.
+TUTTI_INLINE void power_sgd::take_back(bucket<float> const& unused) {
+  for (auto const& part : unused.parts) {
+    if (part.parameter >= matrices_.size()) continue;  // a single rank sends nothing
+    auto& residual = matrices_[part.parameter].residual;
+    for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += part.gradient[i];
+  }
+}
+
 template <class F>
 void power_sgd::for_each_part(bucket<float> const& some, F&& f) {
   std::span<float> first = messages_[some.index].first, second = messages_[some.index].second;
