@@ -9,18 +9,15 @@
 #include <optional>
 #include <source_location>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_reduce.hpp"
-#include "tutti/core/error.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/progress.hpp"
 #include "tutti/training/accumulation.hpp"
 #include "tutti/training/bucket_plan.hpp"
-#include "tutti/training/failure.hpp"
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/master.hpp"
@@ -91,11 +88,7 @@ class sharded_data_parallel {
   sharded_data_parallel(sharded_data_parallel const&) = delete;
   sharded_data_parallel& operator=(sharded_data_parallel const&) = delete;
   // As that of data_parallel.
-  ~sharded_data_parallel() {
-    if (std::uncaught_exceptions() > exceptions_)
-      revoke("the model that it trains is destroyed in a step", reductions_.has_begun());
-    abandon();
-  }
+  ~sharded_data_parallel() { reductions_.leave(std::uncaught_exceptions() > exceptions_); }
 
   // The number of parameters, and of units.
   std::size_t size() const noexcept { return plan_.places.size(); }
@@ -108,7 +101,7 @@ class sharded_data_parallel {
   // gathered meanwhile. Throws what the gathers throw.
   [[nodiscard]] gathered_unit gather(std::size_t unit, std::source_location where = std::source_location::current()) {
     parameters_.expect_unit(unit, where);
-    or_fail([&] { parameters_.gather(unit, options_.prefetch, statistics_); });
+    reductions_.end_on_exception([&] { parameters_.gather(unit, options_.prefetch, statistics_); });
     return gathered_unit(parameters_, unit);
   }
 
@@ -124,7 +117,8 @@ class sharded_data_parallel {
   // waits for the reduction of one, and throws what that throws; bad_argument if this pass has sent it already.
   std::span<T> gradient(std::size_t index, std::source_location where = std::source_location::current()) {
     reductions_.expect_unsent(index, where);
-    return or_fail([&] { return reductions_.of_parameter(index, options_.find_unused && options_.stage == 3); });
+    return reductions_.end_on_exception(
+        [&] { return reductions_.of_parameter(index, options_.find_unused && options_.stage == 3); });
   }
   // Sets all gradients of the coming pass to zero, for backward passes that add to them. Not between ready() and the end of
   // the pass.
@@ -148,7 +142,7 @@ class sharded_data_parallel {
   // missing one throws bad_argument.
   void finish(std::source_location where = std::source_location::current()) {
     reductions_.expect_complete(where);
-    or_fail([&] { reductions_.end_pass(statistics_, where, [](std::size_t) {}); });
+    reductions_.end_on_exception([&] { reductions_.end_pass(statistics_, where, [](std::size_t) {}); });
   }
 
   // After finish(): whether any rank has used this parameter since the last step(); after step(), in that step.
@@ -174,7 +168,7 @@ class sharded_data_parallel {
   double gradient_norm(communicator<Other>& group, Counts&& counts,
                        std::source_location where = std::source_location::current()) {
     double const squares = squares_of_gradients(counts, where);
-    return std::sqrt(or_fail([&] { return all_reduce(group, squares, sum{}, {}, where); }));
+    return std::sqrt(reductions_.end_on_exception([&] { return all_reduce(group, squares, sum{}, {}, where); }));
   }
 
   // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
@@ -184,7 +178,7 @@ class sharded_data_parallel {
     auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete(where);
-    or_fail([&] {
+    reductions_.end_on_exception([&] {
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
       for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
       parameters_.finish_sharing(statistics_);
@@ -215,7 +209,7 @@ class sharded_data_parallel {
   // Collective.
   void share(std::source_location where = std::source_location::current()) {
     parameters_.expect_released("share()", where);
-    or_fail([&] {
+    reductions_.end_on_exception([&] {
       for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_);
       parameters_.finish_sharing(statistics_);
     });
@@ -245,7 +239,8 @@ class sharded_data_parallel {
                                       sizeof(T))),
         shards_(plan_shards(plan_, comm.size(), comm.rank())),
         parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
-        reductions_(comm, plan_, shards_, tutti::detail::parameter_names(parameters), options_, std::move(hook)),
+        reductions_(comm, plan_, shards_, parameters_, tutti::detail::parameter_names(parameters), options_,
+                    std::move(hook)),
         optimizer_(parameters_.owned(), std::move(rule)) {
     parameters_.load(parameters, where);
     for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
@@ -258,7 +253,8 @@ class sharded_data_parallel {
     if (reductions_.pass.has_begun())
       tutti::detail::refuse(comm_.rank(), "gradient_norm() was called during a backward pass",
                             "call finish() first, which ends the pass", where);
-    return or_fail([&] { return all_reduce(comm_, reductions_.gradients.squares(counts), sum{}, {}, where); });
+    return reductions_.end_on_exception(
+        [&] { return all_reduce(comm_, reductions_.gradients.squares(counts), sum{}, {}, where); });
   }
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
@@ -268,33 +264,6 @@ class sharded_data_parallel {
         optimizer_.update(static_cast<std::size_t>(&part - shards_.owned.data()), reductions_.gradients.mine(part),
                           scale, where);
     parameters_.share(bucket, statistics_);
-  }
-
-  // f() contains calls of all ranks. If it throws on this one alone, the others must not wait for it. They find out by
-  // themselves that a rank is gone, and then name it.
-  template <class F>
-  decltype(auto) or_fail(F&& f) {
-    try {
-      return f();
-    } catch (...) {
-      if (!tutti::detail::reports_loss())
-        revoke(tutti::detail::with_reason("a step of training has failed there"), true);
-      abandon();
-      throw;
-    }
-  }
-  // Ends all calls of all ranks for this model.
-  void revoke(std::string_view why, bool in_step) noexcept {
-    if (comm_.size() == 1) return;
-    try {
-      parameters_.revoke(why);
-      if (in_step) comm_.revoke(why);
-    } catch (...) {
-    }  // a forked process may not touch them
-  }
-  void abandon() noexcept {
-    reductions_.abandon();
-    parameters_.abandon();
   }
 
   communicator<Transport>& comm_;

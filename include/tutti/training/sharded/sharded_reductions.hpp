@@ -10,6 +10,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,10 @@
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/buckets_in_flight.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharded_gradients.hpp"
+#include "tutti/training/sharded/sharded_parameters.hpp"
 #include "tutti/training/sharded/sharding_options.hpp"
 #include "tutti/training/statistics.hpp"
 
@@ -36,13 +39,14 @@ class sharded_reductions {
   using clock = buckets_in_flight::clock;
 
   sharded_reductions(communicator<Transport>& comm, training::bucket_plan const& plan,
-                     training::shard_plan const& shards, std::vector<std::string> names,
-                     training::sharding_options const& options, Hook&& some)
+                     training::shard_plan const& shards, sharded_parameters<T, Transport>& parameters,
+                     std::vector<std::string> names, training::sharding_options const& options, Hook&& some)
       : hook(std::move(some)),
         gradients(comm, plan, shards, options.stage < 2),
         pass(std::move(names), comm.rank()),
         used(pass.number(), 1),
         comm_(comm),
+        parameters_(parameters),
         options_(options),
         plan_(plan) {
     pass.begin(plan);
@@ -124,19 +128,46 @@ class sharded_reductions {
     pass.begin(plan_);
   }
 
-  bool has_begun() const { return in_flight_.any() || pass.has_reports(); }
   // Whether a step needs nothing more: a pass has ended, and none has begun since.
   bool has_means() const { return gradients.passes() > 0 && !pass.has_begun(); }
+
+  // Calls f(), which contains calls of all ranks. If it throws on this one alone, the others must not wait for it. They find out by
+  // themselves that a rank is gone, and then name it.
+  template <class F>
+  decltype(auto) end_on_exception(F&& f) {
+    try {
+      return f();
+    } catch (...) {
+      if (!reports_loss()) revoke(with_reason("a step of training has failed there"), true);
+      abandon();
+      throw;
+    }
+  }
+  // The program leaves a step. If it does so by an exception, other ranks may not.
+  void leave(bool by_exception) noexcept {
+    if (by_exception) revoke("the model that it trains is destroyed in a step", in_flight_.any() || pass.has_reports());
+    abandon();
+  }
+
+ private:
+  // Ends all calls of all ranks for this model.
+  void revoke(std::string_view why, bool in_step) noexcept {
+    if (comm_.size() == 1) return;
+    try {
+      parameters_.revoke(why);
+      if (in_step) comm_.revoke(why);
+    } catch (...) {
+    }  // a forked process may not touch them
+  }
   // Waits until nothing is in flight, whether or not it succeeds. The pass is lost.
-  void abandon() {
+  void abandon() noexcept {
     in_flight_.abandon();
     buckets_in_flight::wait_quietly(agreement_);
     gradients.abandon();
     settled_ = 0;
     pass.begin(plan_);
+    parameters_.abandon();
   }
-
- private:
   // Those of stage 1 lie where the gradients of another pass would.
   void expect_no_other_means(std::source_location where) const {
     if (gradients.is_whole() && gradients.passes() > 0)
@@ -153,6 +184,7 @@ class sharded_reductions {
   void settle() { gradients.settle(settled_++); }
 
   communicator<Transport>& comm_;
+  sharded_parameters<T, Transport>& parameters_;
   training::sharding_options const& options_;
   training::bucket_plan const& plan_;
   buckets_in_flight in_flight_;
