@@ -265,4 +265,5 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::puts("0 failed");
+  return 0;
 }

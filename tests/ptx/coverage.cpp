@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ostream>
@@ -43,12 +44,18 @@ void add_callees(module const& of, std::size_t caller, std::set<std::size_t>& to
     if (i.calls) add_callees(of, static_cast<std::size_t>(i.target), to);
 }
 
+// A kernel that was not launched.
+bool is_idle(function const& f) {
+  return f.is_kernel && std::ranges::none_of(f.body, [](instruction const& i) { return i.executed; });
+}
+
 }  // namespace
 
 void write_coverage(module const& of, std::ostream& out) {
   std::set<std::size_t> used;
   for (std::size_t k = 0; k < of.functions.size(); ++k)
-    if (of.functions[k].is_kernel) add_callees(of, k, used);
+    if (is_idle(of.functions[k])) out << nlohmann::json{{"idle", of.functions[k].name}} << '\n';
+    else if (of.functions[k].is_kernel) add_callees(of, k, used);
   for (std::size_t const k : used) {
     function const& f = of.functions[k];
     nlohmann::json missed = nlohmann::json::object(), calls = nlohmann::json::array();

@@ -26,18 +26,18 @@ import subprocess
 
 
 def read(paths):
-    functions = {}
+    """The functions, each with what no run has executed, and the names of kernels that a run did not launch."""
+    functions, idle = {}, set()
     for path in [file for path in map(pathlib.Path, paths) for file in (path.iterdir() if path.is_dir() else [path])]:
         with open(path) as lines:
             for line in lines:
                 record = json.loads(line)
+                if "idle" in record:
+                    idle.add(record["idle"])
+                    continue
                 known = functions.setdefault((record["name"], record["instructions"]), record)
                 known["missed"] = {at: what for at, what in known["missed"].items() if at in record["missed"]}
-    return list(functions.values())
-
-
-def executed(function):
-    return len(function["missed"]) < function["instructions"]
+    return list(functions.values()), idle
 
 
 def with_callees(functions_named, kernel):
@@ -108,26 +108,22 @@ def main():
     parser.add_argument("--missed", type=int, default=20)
     arguments = parser.parse_args()
 
-    functions = read(arguments.files)
-    names = demangled(sorted({f["name"] for f in functions}))
+    functions, idle = read(arguments.files)
+    names = demangled(sorted({f["name"] for f in functions} | idle))
     functions_named = collections.defaultdict(list)
     for function in functions:
         functions_named[function["name"]].append(function)
-    kernels = {f["name"] for f in functions if f["kernel"] and executed(f)}
+    kernels = {f["name"] for f in functions if f["kernel"]}
     callees = {kernel: with_callees(functions_named, kernel) for kernel in kernels}
-    reached = set().union(*callees.values())
+    never_launched = collections.Counter(kind(names[name]) for name in idle - kernels)
 
     explanations = Explanations(arguments.explained)
     count, missed = collections.Counter(), collections.Counter()  # by function
-    all_of, missed_of, places, idle = (collections.Counter() for _ in range(4))
+    all_of, missed_of, places = (collections.Counter() for _ in range(3))
     explained = 0
     for function in functions:
         name = function["name"]
         what = kind(names[name])
-        if name not in reached:
-            if function["kernel"]:
-                idle[what] += 1
-            continue
         left = [(text, place) for text, place in function["missed"].values()
                 if not explanations.explains(short(names[name]), place)]
         explained += len(function["missed"]) - len(left)
@@ -158,9 +154,9 @@ def main():
         print(f"\nKernels of whose instructions less than {arguments.each_at_least:g} % were executed:")
         for part, kernel in below:
             print(f"{part:6.1f} %  {re.sub(r'[(].*', '', short(names[kernel]).replace('(collective)', 'collective '))}")
-    if idle:
+    if never_launched:
         print("\nKernels that were not launched:")
-        for what, number in sorted(idle.items()):
+        for what, number in sorted(never_launched.items()):
             print(f"{number:8}  {what}")
     for (function, source), needed in explanations.needed.items():
         if not needed:

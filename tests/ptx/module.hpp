@@ -121,8 +121,8 @@ struct module {
 // Throws std::runtime_error, naming the line.
 std::shared_ptr<module const> parse(std::string_view text);
 
-// Writes a line of JSON for each kernel and each function that kernels call: the instructions that no thread has executed, and
-// where they are in the source. coverage.py joins such lines.
+// Writes a line of JSON for each kernel that was launched and each function that these call: the instructions that no thread has
+// executed, and where they are in the source; and a line with the name of each other kernel. coverage.py joins such lines.
 void write_coverage(module const& of, std::ostream& out);
 
 // Chooses the handler of an instruction by its mnemonic, split at its dots, and decodes the rest of it. A mnemonic that the
