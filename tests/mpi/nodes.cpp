@@ -287,7 +287,7 @@ TEST_CASE("where ranks of one node cannot share memory, all ranks throw why") {
             std::make_unique<hierarchical>(part, all_tracks, std::chrono::seconds(20), rank / 2));
       },
       [](auto&) {});
-  if (world().rank() < 4) CHECK(thrown.find("rank 2: cannot size shared memory") != std::string::npos);
+  if (world().rank() < 4) CHECK(thrown.find("rank 2: cannot set the size of shared memory") != std::string::npos);
 }
 
 TEST_CASE("a mismatch over nodes is found, and names both calls by their ranks") {

@@ -21,7 +21,8 @@ class begun_call {
         where_(call.where),
         plan_(on.plans.find(call.asked, [&] { return introduce(on, call); })) {
     if (call.timeout.count() < 0)
-      refuse(on.rank(), "options::timeout is negative", "leave it 0 for the communicator's, or give a time", where_);
+      refuse(on.rank(), "options::timeout is negative",
+             "leave it 0 for the timeout of the communicator, or set a positive time", where_);
     on.begin(plan_, where_);
   }
   begun_call(begun_call const&) = delete;

@@ -145,7 +145,7 @@ template <class Comm>
     if (comm.rank() == 0 && !seed && ::getentropy(&out, sizeof out) != 0)
       throw error({.code = error_code::system,
                    .rank = 0,
-                   .what = "the system has no random numbers (getentropy)",
+                   .what = "cannot get random numbers from the system (getentropy)",
                    .way_out = "pass a seed",
                    .where = where});
     broadcast(comm, std::span(&out, 1), 0, {}, where);

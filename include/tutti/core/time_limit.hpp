@@ -17,7 +17,7 @@ struct time_limit : std::chrono::nanoseconds {
     requires std::is_arithmetic_v<Number>
   constexpr time_limit(Number) {
     static_assert(!std::is_arithmetic_v<Number>,
-                  "a number is no time; give a duration such as 3s (using namespace std::chrono_literals) or "
+                  "a number is not a time; give a duration such as 3s (using namespace std::chrono_literals) or "
                   "std::chrono::milliseconds(200)");
   }
 };

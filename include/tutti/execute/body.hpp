@@ -101,7 +101,7 @@ struct reducing {
   static constexpr bool reduces = true;
   static constexpr bool prepares = has_prepare<Op, accumulator_for<Op, T>>;
   static constexpr bool finishes = has_finish<Op, accumulator_for<Op, T>>;
-  static_assert(alignof(T) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
+  static_assert(alignof(T) <= cache_line, "elements may be aligned to at most a cache line (64 bytes)");
 
   Op const& op;
 

@@ -24,7 +24,7 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std
         {.code = error_code::bad_argument,
          .what = detail::join(
              {"this process replaces member ", number, ", and cannot call init() with ranks that run already"}),
-         .way_out = "let elastic_loop(options) find the ranks, or do not run this program by tutti-run --elastic",
+         .way_out = "let elastic_loop(options) find the ranks, or do not start this program with tutti-run --elastic",
          .where = where});
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());

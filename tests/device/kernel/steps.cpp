@@ -173,7 +173,7 @@ TEST_CASE("calls that cannot be had are refused before anything is launched") {
   CHECK(refused([&] { all_reduce(ranks, data, data, sum{}, {.algorithm = algorithm_id::ring}); }) ==
         "the call chooses ring in its options, but has not been compiled with it");
   CHECK(refused([&] { all_reduce(ranks, data, data, sum{}, on_stand_in{.protocol = protocol::packet}); }) ==
-        "protocol packet goes with an algorithm, and the call names none");
+        "protocol packet needs an algorithm, but the call names none");
   CHECK(refused([&] { all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }) ==
         "packets of 24000 bytes were asked for, but among 2 ranks they have at most 16384");
   CHECK(refused([&] { all_reduce<ring>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }) ==

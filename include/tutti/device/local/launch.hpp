@@ -180,7 +180,7 @@ void carry_out(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& a
           join({"the call chooses ", name(how.algorithm), " in its options, but has not been compiled with it"}),
           "write tutti::all_reduce<tutti::ring>(...), or a tutti::list of types and choose one by its id", where);
     if (how.protocol != protocol::automatic)
-      refuse_call(join({"protocol ", name(how.protocol), " goes with an algorithm, and the call names none"}),
+      refuse_call(join({"protocol ", name(how.protocol), " needs an algorithm, but the call names none"}),
                   "write tutti::all_reduce<tutti::one_shot>(...), or leave the protocol automatic", where);
     jobs();
   } else {

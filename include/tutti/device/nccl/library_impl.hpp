@@ -19,7 +19,7 @@ TUTTI_INLINE library library::load() {
   auto const refuse = [](std::string what) {
     throw error({.code = error_code::system,
                  .what = std::move(what),
-                 .way_out = "install NCCL 2.18 or later, or name its libnccl.so.2 by TUTTI_NCCL"});
+                 .way_out = "install NCCL 2.18 or later, or set TUTTI_NCCL to the path of its libnccl.so.2"});
   };
   if (file == "0") refuse("TUTTI_NCCL is 0");
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, because NCCL has threads

@@ -22,7 +22,7 @@ TUTTI_INLINE elastic_job elastic_job::from_environment() {
   auto const refuse = [](char const* name, char const* text, char const* what) {
     throw error({.code = error_code::bad_argument,
                  .what = join({name, "=\"", text, "\" is not ", what}),
-                 .way_out = "start the program by tutti-run --elastic, or unset the variable"});
+                 .way_out = "start the program with tutti-run --elastic, or unset the variable"});
   };
   elastic_job out;
   if (char const* const text = std::getenv("TUTTI_ELASTIC"); text != nullptr && *text != '\0') {

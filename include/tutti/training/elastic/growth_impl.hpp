@@ -67,7 +67,7 @@ TUTTI_INLINE void growth::begin_as_newcomer(elastic_job const& job) {
                              me.launcher.empty() ? std::string(" is set, but no launcher has started this process")
                                                  : join({" is not a member of a job of ", most_members_}),
                              ", so no ranks would ask it to join"}),
-               .way_out = "start the program by tutti-run --elastic, or unset the variable"});
+               .way_out = "start the program with tutti-run --elastic, or unset the variable"});
 }
 
 TUTTI_INLINE void growth::note_run(bool runs) {

@@ -53,7 +53,7 @@ TUTTI_INLINE descriptor create_segment_file(int ranks, int tracks, std::size_t h
   rlimit limit{};
   bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
   if (!allowed || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    throw_system(join({"cannot size shared memory of ", bytes, " bytes"}),
+    throw_system(join({"cannot set the size of shared memory to ", bytes, " bytes"}),
                  "set TUTTI_HEAP to fewer bytes, or raise the limit of file sizes (ulimit -f)",
                  allowed ? errno : EFBIG);
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
