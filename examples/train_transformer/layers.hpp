@@ -25,7 +25,9 @@ using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>
 template <class T>
 using matrix_map = Eigen::Map<matrix<T>>;
 template <class T>
-using row_map = Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>>;
+using const_matrix_map = Eigen::Map<matrix<T> const>;
+template <class T>
+using const_row_map = Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic> const>;
 
 inline Eigen::Index index_of(std::size_t n) { return static_cast<Eigen::Index>(n); }
 inline std::size_t size_of(Eigen::Index n) { return static_cast<std::size_t>(n); }
@@ -95,12 +97,13 @@ template <class T>
 struct parameter {
   std::string name;
   std::vector<std::size_t> shape;
-  bool is_divided;  // among the ranks of the tensor group; otherwise all have it
-  std::vector<T> values;
-  std::span<T> gradient;
+  bool is_divided;       // among the ranks of the tensor group; otherwise all have it
+  std::vector<T> drawn;  // the first values; no longer there if the ranks of the data axis shard them
+  std::span<T const> values{};
+  std::span<T> gradient{};
 
-  matrix_map<T> as_matrix() { return map(values); }
-  row_map<T> as_row() { return {values.data(), index_of(values.size())}; }
+  const_matrix_map<T> as_matrix() const { return {values.data(), index_of(shape.at(0)), index_of(shape.at(1))}; }
+  const_row_map<T> as_row() const { return {values.data(), index_of(values.size())}; }
   // Adds to the gradient, or to some rows of it. The sum is computed in memory of its own first: Eigen adds up in another order
   // where the destination is aligned differently, and ranks that have the same parameter need the same bits.
   template <class Expression>
@@ -109,9 +112,6 @@ struct parameter {
     matrix_map<T>(gradient.data() + index_of(first_row) * computed.cols(), computed.rows(), computed.cols()) +=
         computed;
   }
-
- private:
-  matrix_map<T> map(std::span<T> memory) { return {memory.data(), index_of(shape.at(0)), index_of(shape.at(1))}; }
 };
 
 // The parameters of a block of layers. A whole parameter is drawn from the seed and its place in the model on every rank, which
@@ -124,8 +124,7 @@ class parameters {
   parameter<T>& whole(std::string name, std::vector<std::size_t> shape, T mean, T deviation) {
     std::size_t n = 1;
     for (std::size_t const extent : shape) n *= extent;
-    all_.push_back({std::move(name), std::move(shape), false, draw(n, mean, deviation), {}});
-    return all_.back();
+    return add({std::move(name), std::move(shape), false, draw(n, mean, deviation)});
   }
   // `shape` is that of this rank's part of the whole, which `along` describes.
   template <class Transport>
@@ -135,13 +134,17 @@ class parameters {
     std::vector<T> const whole = draw(along.size(), 0, deviation);
     std::vector<T> mine(along.size(group.ranks.size(), group.ranks.rank()));
     along.copy_part(std::span(whole), std::span(mine), group.ranks.size(), group.ranks.rank());
-    all_.push_back({std::move(name), std::move(shape), true, std::move(mine), {}});
-    return all_.back();
+    return add({std::move(name), std::move(shape), true, std::move(mine)});
   }
 
   std::deque<parameter<T>>& all() { return all_; }  // never move
 
  private:
+  parameter<T>& add(parameter<T> some) {
+    parameter<T>& out = all_.emplace_back(std::move(some));
+    out.values = out.drawn;
+    return out;
+  }
   std::vector<T> draw(std::size_t n, T mean, T deviation) {
     std::seed_seq place{seed_, block_, static_cast<unsigned>(all_.size())};
     std::mt19937 random(place);

@@ -47,6 +47,9 @@ struct settings : training_options {
                              " --pipeline " + std::to_string(by.pipeline);
     if (std::int64_t{by.data} * by.tensor * by.pipeline > tutti::max_ranks)
       throw usage_error(mesh + " take more than " + std::to_string(tutti::max_ranks) + " ranks");
+    if (by.adapt && by.stage > 0)
+      throw usage_error("--adapt with --stage " + std::to_string(by.stage) +
+                        ": shards keep their buckets; omit one of the two");
     expect_started(by.ranks(), mesh + " take " + std::to_string(by.ranks()) + " ranks",
                    "start as many, or choose another mesh");
   }
@@ -132,9 +135,10 @@ void program(Communicator& comm, split const& data, settings const& with) {
   if (comm.is_main())
     std::printf(
         "%zu images to train on, %zu held out; %zu blocks, %zu features, %zu heads; batches of %d images\n"
-        "a mesh of %d ranks: data %d x tensor %d%s x pipeline %d%s\n\n",
+        "a mesh of %d ranks: data %d%s x tensor %d%s x pipeline %d%s\n\n",
         data.training.labels.size(), data.held_out.labels.size(), with.model.depth, with.model.features,
-        with.model.heads, with.batch, comm.size(), with.by.data, with.by.tensor,
+        with.model.heads, with.batch, comm.size(), with.by.data,
+        with.by.stage > 0 ? (" (shards of stage " + std::to_string(with.by.stage) + ")").c_str() : "", with.by.tensor,
         with.by.sequence ? " (and sequence)" : "", with.by.pipeline,
         with.by.pipeline > 1 ? (" (" + with.by.schedule + ")").c_str() : "");
   trained const result = train(comm, data, with, with.by, comm.is_main());
@@ -162,6 +166,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--schedule", with.by.schedule, "of the pipeline: gpipe, 1f1b or interleaved")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}))
+      ->capture_default_str();
+  app.add_option(
+         "--stage", with.by.stage,
+         "what the ranks that share each batch divide. 0: nothing; 1: the optimiser's state; 2: gradients, too; 3: all")
+      ->check(CLI::Range(0, 3))
       ->capture_default_str();
   app.add_flag("--sequence", with.by.sequence, "the ranks that share layers also share the tokens between them");
   app.add_option("--microbatches", with.by.microbatches,

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -21,11 +22,13 @@
 #include <tutti/tutti.hpp>
 
 #include "layers.hpp"
+#include "shared_parameters.hpp"
 #include "transformer.hpp"
 
 struct division {
   int data = 1, tensor = 1, pipeline = 1;
   bool sequence = false;
+  int stage = 0;         // of sharding among the ranks of the data axis
   int microbatches = 1;  // into which each rank of the data axis divides its share of a batch
   std::string schedule = "1f1b";
   int stages_per_rank = 2;               // of interleaved schedules
@@ -54,18 +57,14 @@ class trainer {
         line_(mesh_.along("pipeline"), tutti::training::find_pipeline_schedule(by.schedule, by.stages_per_rank),
               tutti::training::activations<T>{{most_images() * group_.own_tokens() * with.features}},
               {.microbatches = by.microbatches}),
-        parameters_(make_stages()),
-        model_(mesh_.along("data"), listed(), options(), in_rank_order()),
-        descent_(listed(), {.rate = rate}) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i]->gradient = model_.gradient(i);
-  }
+        model_(make_model({.rate = rate})) {}
 
   // A step with these images, which are columns. All ranks pass the same. Returns the sum of the losses over this rank's share
   // of the batch, which it has in common with its tensor group and its pipeline.
   template <class Images>
   double learn(Images const& images, std::span<int const> labels) {
     T const scale = static_cast<T>(by_.data) / static_cast<T>(labels.size());  // the mean over data ranks follows
-    model_.zero();
+    model_->zero();
     auto const begin = clock::now();
     auto const computing = line_.statistics().computing;
     double const loss = line_.run(
@@ -82,13 +81,13 @@ class trainer {
         [&](tutti::training::stage_backward<T> const& pass, matrix<T> gradient) {
           std::size_t const count = images_of(pass.microbatch, labels.size()).count;
           if (!is_last(pass.stage)) gradient = activation_in(pass.out_gradient, count);
-          gradient = stages_[local(pass.stage)].backward(std::move(gradient), pass.microbatch, pass.last,
-                                                         [&](auto& all) { report(all); });
+          gradient = stages_[local(pass.stage)].backward(
+              std::move(gradient), pass.microbatch, pass.last, [&](block<T>& b) { return gather_for_backward(b); },
+              [&](block<T>& b) { report(b); });
           if (pass.stage > 0) copy_to(pass.in_gradient, gradient);
         });
     if (by_.pipeline > 1) waited_in_pipeline_ += clock::now() - begin - (line_.statistics().computing - computing);
-    model_.finish();
-    descent_.step(model_);
+    model_->step();
     return loss;
   }
 
@@ -113,44 +112,57 @@ class trainer {
     return {sums[0], sums[1]};
   }
 
-  std::vector<parameter<T>*> const& parameters() const { return parameters_; }
+  // Collective among the ranks of the data axis. Calls f(parameter) for each of this rank.
+  template <class F>
+  void for_each_parameter(F&& f) {
+    for_each_block([&](block<T>& b) {
+      auto const here = gather(b);
+      for (parameter<T> const& p : b.all_parameters()) f(p);
+    });
+  }
   tutti::mesh<Transport>& mesh() { return mesh_; }
   // The time in which this rank communicated, or waited for others, and did nothing else.
   std::chrono::duration<double> communication() const {
-    auto const& seen = model_.statistics();
-    return communication_.total() + waited_in_pipeline_ + seen.waited + seen.driven;
+    return communication_.total() + waited_in_pipeline_ + model_->communication();
   }
 
  private:
   using clock = std::chrono::steady_clock;
 
-  tutti::training::data_parallel_options options() const {
-    tutti::training::data_parallel_options out{.rebuild = false};
-    out.buckets = {.bytes = by_.bucket_bytes, .first_bytes = std::min(by_.bucket_bytes / 16, std::size_t{1} << 20)};
-    if (by_.adapt) out.adapt.emplace();
-    return out;
+  template <class F>
+  void for_each_block(F&& f) {
+    for (auto& some : stages_)
+      for (auto const& b : some.blocks()) f(*b);
   }
-  // Ranks of a tensor group have equal gradients of parameters that they do not divide, but not in the same places of their
-  // buckets, because parts may differ in size. two_shot adds up in rank order everywhere, so these gradients stay equal.
-  static tutti::training::average in_rank_order() { return {{.algorithm = tutti::algorithm_id::two_shot}}; }
-
-  std::vector<parameter<T>*> make_stages() {
-    std::vector<parameter<T>*> out;
-    for (int const s : line_.local_stages())
-      for (parameter<T>* const p : stages_.emplace_back(with_, line_.stages(), s, group_).all_parameters())
-        out.push_back(p);
-    return out;
+  std::unique_ptr<shared_parameters<T>> make_model(tutti::training::adam const& rule) {
+    for (int const s : line_.local_stages()) stages_.emplace_back(with_, line_.stages(), s, group_);
+    std::vector<tutti::training::parameter<T>> listed;
+    std::vector<std::size_t> units;
+    for_each_block([&](block<T>& b) {
+      b.place = units.size();
+      b.first_parameter = listed.size();
+      units.push_back(b.all_parameters().size());
+      for (parameter<T>& p : b.all_parameters()) listed.push_back({p.drawn, p.name, p.shape});
+    });
+    tutti::training::bucket_sizes const buckets{.bytes = by_.bucket_bytes,
+                                                .first_bytes = std::min(by_.bucket_bytes / 16, std::size_t{1} << 20)};
+    if (by_.stage > 0) {
+      auto out = std::make_unique<sharded_parameters<T, Transport>>(
+          mesh_.along("data"), listed, rule,
+          tutti::training::sharding_options{.stage = by_.stage, .units = units, .buckets = buckets});
+      for_each_block([](block<T>& b) {
+        for (parameter<T>& p : b.all_parameters()) p.drawn = std::vector<T>();  // the model has copied them
+      });
+      return out;
+    }
+    tutti::training::data_parallel_options options{.buckets = buckets, .rebuild = false};
+    if (by_.adapt) options.adapt.emplace();
+    return std::make_unique<whole_parameters<T, Transport>>(mesh_.along("data"), listed, rule, options);
   }
   std::size_t local(int stage) const {
     return static_cast<std::size_t>(std::ranges::find(line_.local_stages(), stage) - line_.local_stages().begin());
   }
   bool is_last(int stage) const { return stage == line_.stages() - 1; }
-
-  std::vector<tutti::training::parameter<T>> listed() const {
-    std::vector<tutti::training::parameter<T>> out;
-    for (parameter<T>* const p : parameters_) out.push_back({p->values, p->name, p->shape});
-    return out;
-  }
 
   // -- Images of a microbatch of this rank's share of a batch. Their numbers differ by one at most.
 
@@ -179,14 +191,26 @@ class trainer {
   template <class Images>
   matrix<T> forward(tutti::training::stage_forward<T>& pass, Images const& images) {
     matrix<T> x = pass.stage == 0 ? patches_of<T>(with_, images) : activation_in(pass.in, size_of(images.cols()));
-    matrix<T> y = stages_[local(pass.stage)].forward(std::move(x), pass.microbatch);
+    matrix<T> y =
+        stages_[local(pass.stage)].forward(std::move(x), pass.microbatch, [&](block<T>& b) { return gather(b); });
     if (!is_last(pass.stage)) copy_to(pass.out, y);
     return y;
   }
+  std::shared_ptr<void const> gather(block<T>& some) {
+    auto out = model_->gather(some.place);
+    std::size_t i = some.first_parameter;
+    for (parameter<T>& p : some.all_parameters()) p.values = model_->parameter(i++);
+    return out;
+  }
+  std::shared_ptr<void const> gather_for_backward(block<T>& some) {
+    auto out = gather(some);
+    std::size_t i = some.first_parameter;
+    for (parameter<T>& p : some.all_parameters()) p.gradient = model_->gradient(i++);
+    return out;
+  }
   // Called when the gradients of a block are complete.
-  void report(std::deque<parameter<T>>& all) {
-    for (auto p = all.rbegin(); p != all.rend(); ++p)
-      model_.ready(static_cast<std::size_t>(std::ranges::find(parameters_, &*p) - parameters_.begin()));
+  void report(block<T>& some) {
+    for (std::size_t i = some.all_parameters().size(); i-- > 0;) model_->ready(some.first_parameter + i);
   }
 
   tutti::training::sharded_cross_entropy entropy() const { return {.classes = with_.classes}; }
@@ -215,8 +239,6 @@ class trainer {
   tensor_group<Transport> group_;
   tutti::training::pipeline<T, Transport> line_;
   std::deque<stage<T, Transport>> stages_;
-  std::vector<parameter<T>*> parameters_;
-  tutti::training::data_parallel<T, Transport> model_;
-  tutti::training::optimizer<T, tutti::training::adam> descent_;
+  std::unique_ptr<shared_parameters<T>> model_;
   clock::duration waited_in_pipeline_{};
 };

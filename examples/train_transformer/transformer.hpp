@@ -59,6 +59,8 @@ class block {
 
   std::deque<parameter<T>>& all_parameters() { return parameters_.all(); }
 
+  std::size_t place = 0, first_parameter = 0;  // among the blocks, and all parameters, of this rank
+
  protected:
   parameters<T> parameters_;
 };
@@ -188,25 +190,27 @@ class stage {
     if (index == stages - 1) blocks_.push_back(std::make_unique<class_head<T, Transport>>(with, group));
   }
 
-  std::vector<parameter<T>*> all_parameters() {
-    std::vector<parameter<T>*> out;
-    for (auto const& b : blocks_)
-      for (auto& p : b->all_parameters()) out.push_back(&p);
-    return out;
-  }
+  std::vector<std::unique_ptr<block<T>>> const& blocks() const { return blocks_; }
 
-  matrix<T> forward(matrix<T> x, int microbatch) {
-    for (auto const& b : blocks_) x = b->forward(x, microbatch);
+  // gather(block) brings the parameters of a block here, while what it returns exists.
+  template <class Gather>
+  matrix<T> forward(matrix<T> x, int microbatch, Gather&& gather) {
+    for (auto const& b : blocks_) {
+      [[maybe_unused]] auto const here = gather(*b);
+      x = b->forward(x, microbatch);
+    }
     return x;
   }
-  // Calls complete(parameters) as soon as a block has added its gradients of the last of the microbatches.
-  template <class Complete>
-  matrix<T> backward(matrix<T> gradient, int microbatch, bool is_last, Complete&& complete) {
+  // Here gather(block) brings the gradients, too. Calls complete(block) as soon as a block has added its gradients of the last of the
+  // microbatches.
+  template <class Gather, class Complete>
+  matrix<T> backward(matrix<T> gradient, int microbatch, bool is_last, Gather&& gather, Complete&& complete) {
     for (auto b = blocks_.rbegin(); b != blocks_.rend(); ++b) {
+      [[maybe_unused]] auto const here = gather(**b);
       gradient = (*b)->backward(gradient, microbatch);
       if (!is_last) continue;
       add_up_parts((*b)->all_parameters());
-      complete((*b)->all_parameters());
+      complete(**b);
     }
     return gradient;
   }

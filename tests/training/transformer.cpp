@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <random>
@@ -49,12 +50,12 @@ std::vector<double> losses_of(Comm& comm, division const& by) {
   out.push_back(some.evaluate(all.images, all.labels).loss);
 
   // Ranks that have the same parameter have the same bits.
-  for (auto const* p : some.parameters()) {
-    auto of_rank_0 = p->values;
-    if (p->is_divided) tutti::broadcast(some.mesh().along("data"), of_rank_0);
+  some.for_each_parameter([&](parameter<double> const& p) {
+    std::vector<double> of_rank_0(p.values.begin(), p.values.end());
+    if (p.is_divided) tutti::broadcast(some.mesh().along("data"), of_rank_0);
     else tutti::broadcast(some.mesh().along({"data", "tensor"}), of_rank_0);
-    expect(p->values == of_rank_0, "ranks differ in " + p->name);
-  }
+    expect(std::ranges::equal(p.values, of_rank_0), "ranks differ in " + p.name);
+  });
   return out;
 }
 
@@ -68,31 +69,34 @@ TEST_CASE("the gradients of the transformer are those that differences give") {
     stage<double, transport> model(tiny, 1, 0, group);
     auto const all = some_images(3);
     tutti::training::sharded_cross_entropy const entropy{tiny.classes};
+    auto const here = [](auto&) { return 0; };
     std::vector<double> losses(3);
     std::vector<double> const ones(3, 1.0);
     auto const loss = [&] {
-      auto logits = model.forward(patches_of<double>(tiny, all.images), 0);
+      auto logits = model.forward(patches_of<double>(tiny, all.images), 0, here);
       entropy.forward(comm, elements(logits), all.labels, losses);
       return std::pair(losses[0] + losses[1] + losses[2], logits);
     };
-    auto const parameters = model.all_parameters();
+    std::vector<parameter<double>*> parameters;
+    for (auto const& b : model.blocks())
+      for (auto& p : b->all_parameters()) parameters.push_back(&p);
     std::vector<std::vector<double>> gradients;
     for (auto* p : parameters) p->gradient = gradients.emplace_back(p->values.size());
     auto probabilities = loss().second;
     entropy.backward(comm, elements(probabilities), all.labels, ones);
-    model.backward(probabilities, 0, true, [](auto&) {});
+    model.backward(probabilities, 0, true, here, [](auto&) {});
 
     std::mt19937 random(2);
     for (auto* p : parameters)
       for (int i = 0; i < 3; ++i) {
-        double& x = p->values[random() % p->values.size()];
+        double& x = p->drawn[random() % p->drawn.size()];
         double const before = x, step = 1e-5;
         x = before + step;
         double const up = loss().first;
         x = before - step;
         double const difference = (up - loss().first) / (2 * step);
         x = before;
-        double const gradient = p->gradient[static_cast<std::size_t>(&x - p->values.data())];
+        double const gradient = p->gradient[static_cast<std::size_t>(&x - p->drawn.data())];
         // The error of central differences: step^2 times a third derivative, and rounding of 1e-16 / step.
         CHECK_MESSAGE(std::abs(gradient - difference) <= 1e-8 * (1 + std::abs(gradient)), p->name);
       }
@@ -103,15 +107,19 @@ TEST_CASE("a transformer that ranks divide has the losses of one process") {
   std::vector<double> alone;
   tutti::run_threads(1, [&](auto& comm) { alone = losses_of(comm, {}); });
   CHECK(alone[3] < alone[0]);
-  for (auto const& by : {division{.microbatches = 3}, division{.data = 3, .microbatches = 4}, division{.tensor = 2},
-                         division{.tensor = 2, .sequence = true}, division{.data = 3, .tensor = 2},
-                         division{.tensor = 4, .sequence = true}, division{.data = 2, .tensor = 4},
-                         division{.pipeline = 2, .microbatches = 3, .schedule = "gpipe"},
-                         division{.pipeline = 2, .microbatches = 4, .schedule = "interleaved"},
-                         division{.data = 2, .tensor = 2, .pipeline = 2, .sequence = true, .microbatches = 3}}) {
+  for (auto const& by :
+       {division{.microbatches = 3}, division{.data = 3, .microbatches = 4}, division{.tensor = 2},
+        division{.tensor = 2, .sequence = true}, division{.data = 3, .tensor = 2},
+        division{.tensor = 4, .sequence = true}, division{.data = 2, .tensor = 4},
+        division{.pipeline = 2, .microbatches = 3, .schedule = "gpipe"},
+        division{.pipeline = 2, .microbatches = 4, .schedule = "interleaved"},
+        division{.data = 2, .tensor = 2, .pipeline = 2, .sequence = true, .microbatches = 3},
+        division{.stage = 3, .microbatches = 2}, division{.data = 2, .tensor = 2, .sequence = true, .stage = 1},
+        division{.data = 2, .pipeline = 2, .stage = 2, .microbatches = 4, .schedule = "interleaved"},
+        division{.data = 2, .tensor = 2, .pipeline = 2, .stage = 3, .microbatches = 2, .schedule = "gpipe"}}) {
     std::string const what = "data " + std::to_string(by.data) + ", tensor " + std::to_string(by.tensor) +
-                             (by.sequence ? ", sequence" : "") + ", pipeline " + std::to_string(by.pipeline) + " by " +
-                             by.schedule;
+                             (by.sequence ? ", sequence" : "") + ", stage " + std::to_string(by.stage) + ", pipeline " +
+                             std::to_string(by.pipeline) + " by " + by.schedule;
     CAPTURE(what);
     CHECK_NOTHROW(tutti::run_threads(by.ranks(), [&](auto& comm) {
       auto const losses = losses_of(comm, by);
