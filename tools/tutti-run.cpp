@@ -409,9 +409,16 @@ bool is_limit(std::string const& text) {
   return trouble == std::errc{} && end == text.data() + text.size() && seconds > 0 && seconds <= longest_limit;
 }
 
+// Opens 0, 1 and 2 where they are closed. Otherwise the next pipe would become the standard input, output or error of ranks.
+void complete_standard_files() {
+  for (int const file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  complete_standard_files();
   options o;
   CLI::App app{"Starts the ranks of a job on this machine. Exits with the first exit code of a rank that is not 0."};
   app.add_option("-n", o.ranks, "Number of ranks, also written -np")->check(CLI::Range(1, tutti::max_ranks));

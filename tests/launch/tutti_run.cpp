@@ -151,6 +151,26 @@ TEST_CASE("ranks are supervised while nobody reads their output, and none of it 
   CHECK((c.output == all));
 }
 
+TEST_CASE("a rank that writes without end does not keep the launcher from its other work") {
+  command c(run + "-n 1 --prefix --timeout 2 yes >/dev/null");
+  CHECK(c.wait() == 124);
+  CHECK(c.said("the job did not finish within 2 s\n"));
+}
+
+TEST_CASE("output that is a non-blocking pipe is complete") {
+  // The launcher shares its end of the pipe with a program that makes it so.
+  command c("sh -c 'perl -e \"use Fcntl; fcntl(STDOUT, F_SETFL, O_NONBLOCK)\"; " + run +
+            "-n 1 --prefix seq 50000' | sh -c 'sleep 1; cat'");
+  CHECK(c.wait() == 0);
+  CHECK(lines_with(c.output, "[0] ") == 50000);
+}
+
+TEST_CASE("standard files that are closed are empty, and no files of the launcher") {
+  command c("sh -c '" + run + "-n 1 readlink /proc/self/fd/0 <&-'");
+  CHECK(c.wait() == 0);
+  CHECK(c.output == "/dev/null\n");
+}
+
 TEST_CASE("a signal ends a launcher whose ranks have ended, and whose output nobody reads") {
   temporary_folder const at;
   std::filesystem::path const errors = std::filesystem::path(at.path()) / "errors";

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,9 +81,15 @@ class background_writer {
   static void write_all(int to, std::string_view text) {
     while (!text.empty()) {
       ssize_t const written = ::write(to, text.data(), text.size());
-      if (written < 0 && errno != EINTR) return;
       if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+      else if (errno == EAGAIN) wait_for_room(to);
+      else if (written < 0 && errno != EINTR) return;
     }
+  }
+  // Whoever shares the file may have made it non-blocking.
+  static void wait_for_room(int to) {
+    pollfd room{to, POLLOUT, 0};
+    ::poll(&room, 1, -1);
   }
 
   tutti::detail::descriptor room_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -129,8 +136,9 @@ class output {
   // -1 while nothing should be read.
   int handle() const { return the_console().of(to_).is_full() ? -1 : from_.get(); }
 
+  // Reads a bounded amount, because a rank may write without end.
   void forward() {
-    while (handle() >= 0)
+    for (int parts = 0; parts < 16 && handle() >= 0; ++parts)
       if (!forward_some()) return;
   }
   // After the end of the rank: forwards what is left, and completes the last line if its newline is missing.
