@@ -88,7 +88,7 @@ class coalesced_reductions {
 
   // Adds the works of all calls to the list.
   void start(std::vector<work>& works) {
-    if (buckets_.empty()) cut();
+    if (buckets_.empty()) buckets_ = cut();
     for (auto const& b : buckets_) {
       if (b->all == nullptr) {
         b->call.start(where_);
@@ -118,7 +118,8 @@ class coalesced_reductions {
     std::unique_ptr<buffers_in_use> use;  // of the pieces; null unless buffers are checked
   };
 
-  void cut() {
+  std::vector<std::shared_ptr<bucket>> cut() {
+    std::vector<std::shared_ptr<bucket>> buckets;
     for_each_bucket<T>(pieces_, max_elements_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
       auto b = std::make_shared<bucket>(comm_.engine().transport());
       b->pieces.assign(pieces.begin(), pieces.end());
@@ -136,8 +137,9 @@ class coalesced_reductions {
         }
       }
       b->call = all_reduce<Algorithm>(prepared(comm_), in, out, op_, options_, where_);
-      buckets_.push_back(std::move(b));
+      buckets.push_back(std::move(b));
     });
+    return buckets;
   }
 
   communicator<Transport>& comm_;
