@@ -126,6 +126,22 @@ void check_then_elsewhere(Comm& comm) {
   expect(ran == comm.size(), "a communicator was closed before what follows its call had run");
 }
 
+// The parts of a batch may end while it is started within a continuation; the batch ends only after that.
+template <class Comm>
+void check_then_starts_batch(Comm& comm) {
+  std::vector<int> a(1, comm.rank() + 1), b(a), c(a);
+  batch all(comm);
+  broadcast(all, b, 0);
+  broadcast(all, c, 0);
+  int at_the_end = 0;
+  work last = broadcast(async(comm), a, 0).then([&] {
+    static_cast<void>(all.start().then([&] { at_the_end = b[0] + c[0]; }));
+  });
+  last.wait();
+  barrier(comm);  // waits for what follows
+  expect(at_the_end == 2, "what follows a batch has not run, or too early");
+}
+
 template <class Comm>
 void check_sequence(Comm& comm) {
   std::vector<int> a(10, 1);

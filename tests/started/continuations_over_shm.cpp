@@ -16,6 +16,7 @@ TEST_CASE("what follows a call runs once, after it, over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_then(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_then_throws(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_then_elsewhere(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_then_starts_batch(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_sequence(comm); }));
   }
   for (int const ranks : {2, 3}) {

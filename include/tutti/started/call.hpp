@@ -184,10 +184,10 @@ class continuation final : public pending_call, public follower {
 // Ends when several calls have ended, with the exception of the first of the list that failed.
 class joined_call final : public pending_call {
  public:
-  // The queue is that of one part that has not ended, and waits for all; null if there is none.
-  joined_call(pending_calls* queue, std::size_t calls) : pending_call(queue, prepared), parts_(calls), left_(calls) {
+  // The queue, which waits for all parts, is that of one that has not ended, if there is one.
+  joined_call(pending_calls& queue, std::size_t calls) : pending_call(&queue, prepared), parts_(calls), left_(calls) {
     restart();
-    if (queue != nullptr) queue->count_follower();
+    queue.count_follower();
   }
   bool joins() const noexcept override { return true; }
   static void follow(std::shared_ptr<joined_call> const& whole,
@@ -216,7 +216,7 @@ class joined_call final : public pending_call {
       if (!first) first = p.thrown;
     pending_calls* const calls = queue();
     end(std::move(first));
-    if (calls != nullptr) calls->discount_follower();
+    calls->discount_follower();
   }
 
   std::vector<part> parts_;

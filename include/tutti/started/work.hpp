@@ -132,14 +132,14 @@ namespace detail {
 // The work of several works of one communicator.
 inline work joined(std::span<work const> all) {
   std::vector<std::shared_ptr<pending_call>> calls;
-  pending_calls* queue = nullptr;
+  pending_calls* queue = &late_followers::of_process();  // if all parts have ended, but the whole finds out later
   for (work const& w : all) {
     if (!w.call_) continue;
     calls.push_back(w.call_);
     if (!w.call_->ended()) queue = w.call_->queue();
   }
   if (calls.empty()) return work();
-  auto whole = std::make_shared<joined_call>(queue, calls.size());
+  auto whole = std::make_shared<joined_call>(*queue, calls.size());
   joined_call::follow(whole, calls);
   return work(std::move(whole));
 }
