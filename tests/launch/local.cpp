@@ -135,6 +135,14 @@ TEST_CASE("what the parent has not printed yet is printed once") {
   std::fclose(out);
 }
 
+TEST_CASE("the output of ranks is not lost where the standard streams have buffers of their own") {
+  command ranks("sh -c '" TUTTI_RANKS " buffered_output'");
+  CHECK(ranks.wait() == 0);
+  CAPTURE(ranks.output);
+  CHECK(lines_with(ranks.output, "before\n") == 1);
+  for (char const r : {'0', '1'}) CHECK(lines_with(ranks.output, std::string("rank ") + r + "\n") == 1);
+}
+
 TEST_CASE("ranks that never end are killed some time after the first failure") {
   stopwatch time;
   error const e = failure_of(3, [](auto& comm) {

@@ -16,6 +16,7 @@
 
 #include "tutti/call/agreeing.hpp"
 #include "tutti/call/perform.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/fault/survival.hpp"
 
 namespace tutti {
@@ -80,7 +81,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
   } catch (...) {  // this process ends anyway
   }
   std::fprintf(stderr, "tutti: %s\n", text.c_str());
-  std::fflush(nullptr);
+  detail::flush_output();
   if constexpr (detail::ends_job<Transport>) engine_->transport().end_job(exit_code);
   std::_Exit(exit_code);
 }

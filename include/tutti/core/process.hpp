@@ -13,6 +13,9 @@ namespace tutti::detail {
 // The namespace of this process's number: processes in two containers may have equal numbers. 0: unknown.
 [[gnu::cold]] std::uint64_t process_namespace() noexcept;
 
+// For a process that ends without destroying its static objects, and so the standard streams.
+[[gnu::cold]] void flush_output() noexcept;
+
 // How often fork() has led to this process, since the first owning_process was made.
 inline std::atomic<unsigned> forks{0};
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <iostream>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +20,17 @@ namespace tutti::detail {
 TUTTI_INLINE std::uint64_t process_namespace() noexcept {
   struct stat info{};
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+TUTTI_INLINE void flush_output() noexcept {
+  try {
+    std::cout.flush();
+    std::clog.flush();
+    std::wcout.flush();
+    std::wclog.flush();
+  } catch (...) {  // streams may be set to throw
+  }
+  std::fflush(nullptr);
 }
 
 TUTTI_INLINE owning_process::owning_process() : number_(::getpid()) {

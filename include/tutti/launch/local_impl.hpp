@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/launch/agree.hpp"
@@ -102,7 +103,7 @@ struct forked_ranks {
     survival_line const survival;
     children family;
     family.all.reserve(static_cast<std::size_t>(ranks));
-    std::fflush(nullptr);  // or every child would print buffered text again
+    flush_output();  // or every child would print buffered text again
     pid_t const parent = ::getpid();
 
     for (int r = 0; r < ranks; ++r) {
@@ -203,7 +204,7 @@ struct forked_ranks {
       agree_on_tuning(comm.engine());
       guarded([&] { f(comm); });  // reports before its communicator closes and makes others throw
     });
-    std::fflush(nullptr);
+    flush_output();
     ::_exit(code);
   }
 

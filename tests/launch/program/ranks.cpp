@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -77,7 +78,8 @@ int run(std::string const& task, int number) {
   }
   if (task == "again") {  // one rank is too late for the first attempt of the others
     if (me.rank == number) std::this_thread::sleep_for(std::chrono::seconds(4));
-    else if (tutti::testing::error_of([] { tutti::init(); }).code() != tutti::error_code::timeout) return 3;
+    else if (tutti::testing::error_of([] { static_cast<void>(tutti::init()); }).code() != tutti::error_code::timeout)
+      return 3;
     ::setenv("TUTTI_TIMEOUT", "60", 1);
   }
   if (task == "elastic") return train_elastically(number);
@@ -130,6 +132,14 @@ int run(std::string const& task, int number) {
   for (;;) tutti::barrier(comm);
 }
 
+// Starts ranks of its own. std::cout has a buffer.
+int print_through_buffers() {
+  std::ios::sync_with_stdio(false);
+  std::cout << "before\n";
+  tutti::run(2, [](auto& comm) { std::cout << "rank " << comm.rank() << '\n'; });
+  return 0;
+}
+
 // Each rank fails by itself, and nobody catches the errors.
 [[noreturn]] void fail_differently() {
   auto const comm = tutti::init();
@@ -144,6 +154,7 @@ int run(std::string const& task, int number) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "uncaught") fail_uncaught();
   if (argc > 1 && std::string(argv[1]) == "uncaught_differently") fail_differently();
+  if (argc > 1 && std::string(argv[1]) == "buffered_output") return print_through_buffers();
   try {
     return run(argc > 1 ? argv[1] : "sum", argc > 2 ? std::atoi(argv[2]) : 0);
   } catch (tutti::error const& e) {
