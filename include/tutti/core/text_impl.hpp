@@ -2,6 +2,7 @@
 // Definitions of core/text.hpp.
 #pragma once
 
+#include <charconv>
 #include <cstdio>
 
 #include "tutti/core/text.hpp"
@@ -15,7 +16,7 @@ TUTTI_INLINE void text_part::write(unsigned long long n) {
   view_ = {number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%llu", n))};
 }
 TUTTI_INLINE void text_part::write(double n) {
-  view_ = {number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%g", n))};
+  view_ = {number_, std::to_chars(number_, number_ + sizeof number_, n, std::chars_format::general, 6).ptr};
 }
 
 TUTTI_INLINE std::string join(std::initializer_list<text_part> parts) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -56,9 +57,8 @@ TUTTI_INLINE std::chrono::nanoseconds observer::day_less_steady() {
 }
 
 TUTTI_INLINE std::string observer::fixed(double number) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3f", number);
-  return text;
+  char text[400];  // enough for any double
+  return {text, std::to_chars(text, text + sizeof text, number, std::chars_format::fixed, 3).ptr};
 }
 
 TUTTI_INLINE void observer::print() const {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <locale.h>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
@@ -21,8 +22,9 @@ namespace tutti::detail {
 TUTTI_INLINE settings settings::from_environment() {
   settings out;
   if (std::string_view const text = variable("TUTTI_TIMEOUT"); !text.empty()) {
+    static locale_t const any_program = ::newlocale(LC_ALL_MASK, "C", nullptr);  // the program's may expect a comma
     char* end = nullptr;
-    double const seconds = std::strtod(text.data(), &end);
+    double const seconds = ::strtod_l(text.data(), &end, any_program);
     if (end == text.data() || *end != '\0' || !(seconds >= 1e-9 && seconds < 1e9))
       refuse("TUTTI_TIMEOUT", text, "a time", "a number of seconds from 1e-9 to 1e9, e.g. 300");
     out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
