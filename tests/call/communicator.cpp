@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -76,9 +77,11 @@ void check_moved_from(Comm& comm) {
       [&] { gather_v(comm, data, data, counts); },
       [&] { barrier(comm); },
       [&] { all_reduce(comm, strided(data.data(), 1, 2)); },
+      [&] { static_cast<void>(all_reduce(comm, std::deque<int>(2))); },
       [&] { static_cast<void>(all_reduce(async(comm), data)); },
       [&] { static_cast<void>(all_reduce(prepared(comm), data)); },
       [&] { batch(comm).send(data, 0).run(); },
+      [&] { batch(comm).run(); },
       [&] { send(comm, data, 0); },
       [&] { recv(comm, data, any_source); },
       [&] { static_cast<void>(isend(comm, data, 0)); },

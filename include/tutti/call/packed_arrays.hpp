@@ -115,6 +115,7 @@ class packed_arrays {
     std::size_t const all = in_bytes + gap + out_.bytes();
     std::byte* memory = nullptr;
     if constexpr (is_communicator<Comm>) {
+      comm.expect_usable({});
       memory = comm.engine().packed.at_least(all);
     } else {
       own_ = allocate_aligned(all);

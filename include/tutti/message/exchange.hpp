@@ -259,6 +259,7 @@ class exchange final : public messages_in_flight<Transport> {
 // Calls f with the exchange of the communicator, or of its node if all ranks are on a single one.
 template <class Transport, class F>
 decltype(auto) with_exchange(communicator<Transport>& comm, std::source_location where, F&& f) {
+  comm.expect_usable(where);
   if constexpr (has_levels<Transport>)
     if (auto* const node = comm.engine().levels->only_node()) {
       comm.engine().transport().expect_thread();
