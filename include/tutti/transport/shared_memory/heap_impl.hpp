@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <sys/mman.h>
 
 #include "tutti/transport/shared_memory/heap.hpp"
@@ -29,7 +30,7 @@ TUTTI_INLINE std::byte* heap::allocate(std::size_t bytes) {
 
 TUTTI_INLINE void heap::deallocate(std::byte* memory, std::size_t bytes) {
   std::size_t const offset = static_cast<std::size_t>(memory - base_), size = round_up(bytes);
-  ::madvise(memory, size, MADV_REMOVE);
+  if (::madvise(memory, size, MADV_REMOVE) != 0) std::memset(memory, 0, size);  // its pages are locked
   std::lock_guard const lock(changes_);
   auto next = free_.begin();
   while (next != free_.end() && next->offset < offset) ++next;
