@@ -60,13 +60,16 @@ struct listening_process {
   pid_t process = -1;
   std::uint16_t port = 0;
 
-  listening_process() {
+  // `forks`: it leaves a child behind.
+  explicit listening_process(bool forks = false) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     process = ::fork();
     if (process == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       std::uint16_t const number = own_port().number;
+      ::setpgid(0, 0);
+      if (forks && ::fork() == 0) ::sleep(60), ::_exit(0);
       if (::write(ends[1], &number, sizeof number) == sizeof number) ::sleep(60);
       ::_exit(0);
     }
@@ -74,6 +77,9 @@ struct listening_process {
     for (int const e : ends) ::close(e);
     REQUIRE(port != 0);
   }
+  listening_process(listening_process const&) = delete;
+  listening_process& operator=(listening_process const&) = delete;
+  ~listening_process() { ::kill(-process, SIGKILL); }
   void end() const {
     ::kill(process, SIGKILL);
     ::waitpid(process, nullptr, 0);
@@ -83,7 +89,6 @@ struct listening_process {
 }  // namespace
 
 TEST_CASE("the end of a process is known by its port, whether it ends before or after the first look") {
-  // Both before this process opens a port of its own, which they would inherit.
   listening_process before, after;
   distant_process one(on_this_machine(before.port)), other(on_this_machine(after.port));
   before.end();
@@ -91,6 +96,14 @@ TEST_CASE("the end of a process is known by its port, whether it ends before or 
   CHECK_FALSE(ends_within(other, 300ms));
   after.end();
   CHECK(ends_within(other, 20s));
+}
+
+TEST_CASE("a child does not keep a process alive for those who watch it") {
+  listening_process parent(true);
+  distant_process watched(on_this_machine(parent.port));
+  CHECK_FALSE(ends_within(watched, 300ms));
+  parent.end();
+  CHECK(ends_within(watched, 20s));
 }
 
 TEST_CASE("a connection that breaks while the process lives is replaced") {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -10,9 +11,11 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <utility>
 
+#include "tutti/core/process.hpp"
 #include "tutti/transport/system/distant_process.hpp"
 
 namespace tutti::detail {
@@ -41,7 +44,14 @@ TUTTI_INLINE process_port const& own_port() noexcept {
       port.number = at.sin_port;
     }
   };
-  static listener const here;
+  static one_per_process<listener> all;
+  static std::atomic<listener*> of_this_process{nullptr};
+  static int const kept_by_no_child = ::pthread_atfork(nullptr, nullptr, [] {
+    if (listener* const of_parent = of_this_process.exchange(nullptr)) of_parent->socket = descriptor();
+  });
+  static_cast<void>(kept_by_no_child);
+  listener& here = all.get();
+  of_this_process = &here;
   return here.port;
 }
 
