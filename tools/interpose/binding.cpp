@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <initializer_list>
 #include <map>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "environment.hpp"
 #include "errors.hpp"
 #include "machine.hpp"
 #include "notice.hpp"
@@ -144,8 +144,7 @@ void decide(MPI_Comm comm, binding& b, bool may_wait) {
 }
 
 std::uint64_t first_calls_wanted() {
-  char const* const text = std::getenv("TUTTI_MPI_FIRST_CALLS");
-  std::uint64_t out = text != nullptr ? std::strtoull(text, nullptr, 10) : first_calls_by_default;
+  std::uint64_t out = number_from_environment("TUTTI_MPI_FIRST_CALLS", first_calls_by_default);
   PMPI_Bcast(&out, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
   return out;
 }

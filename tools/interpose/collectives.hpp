@@ -23,8 +23,9 @@ using sizes = std::span<std::size_t const>;  // bytes, one entry per rank
 
 // An MPI program may keep its ranks waiting as long as it likes, so only an explicit TUTTI_TIMEOUT applies.
 inline std::chrono::nanoseconds longest_wait() {
-  return std::getenv("TUTTI_TIMEOUT") != nullptr ? tutti::detail::settings::from_environment().timeout
-                                                 : std::chrono::hours(24 * 365);
+  char const* const text = std::getenv("TUTTI_TIMEOUT");
+  return text != nullptr && *text != '\0' ? tutti::detail::settings::from_environment().timeout
+                                          : std::chrono::hours(24 * 365);
 }
 tutti::options const& as_long_as_it_takes();
 

@@ -3,18 +3,15 @@
 #include "notice.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "binding.hpp"
+#include "environment.hpp"
 
 namespace interpose {
 namespace {
 
 int seconds_until_notice() {
-  static int const out = [] {
-    char const* const text = std::getenv("TUTTI_MPI_NOTICE");
-    return text != nullptr ? std::atoi(text) : 60;
-  }();
+  static int const out = static_cast<int>(number_from_environment("TUTTI_MPI_NOTICE", 60));
   return out;
 }
 

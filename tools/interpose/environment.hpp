@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Numbers in the environment.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "tutti/core/text.hpp"
+
+namespace interpose {
+
+// A variable that holds something else is reported, and counts as unset: an MPI program must not fail for it.
+inline std::uint64_t number_from_environment(char const* name, std::uint64_t if_unset) {
+  char const* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return if_unset;
+  std::uint64_t out = 0;
+  std::size_t const digits = tutti::detail::read_number(text, std::numeric_limits<std::int32_t>::max(), out);
+  if (digits == std::string_view(text).size()) return out;
+  std::fprintf(stderr, "tutti: %s=%s is not a whole number up to 2147483647, so %llu is used; correct or unset it\n",
+               name, text, static_cast<unsigned long long>(if_unset));
+  return if_unset;
+}
+
+}  // namespace interpose
