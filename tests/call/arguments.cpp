@@ -33,7 +33,24 @@ void refused(std::string const& sentence, F call) {
   });
 }
 
+template <class Comm, class... Arguments>
+concept all_reduces = requires(Comm& comm, Arguments&&... arguments) { all_reduce(comm, arguments...); };
+template <class T>
+concept allocates = requires(communicator<loopback>& comm) { comm.allocate<T>(1); };
+
 }  // namespace
+
+TEST_CASE("a requires expression of a call that no form takes is false") {
+  using comm = communicator<loopback>;
+  using numbers = std::vector<float>;
+  CHECK(all_reduces<comm, numbers&>);
+  CHECK(all_reduces<comm, numbers&, numbers&, max, options>);
+  CHECK(!all_reduces<comm>);
+  CHECK(!all_reduces<comm, numbers&, numbers&, int, sum>);
+  CHECK(!all_reduces<comm, float*, float*, int, int, int, int, int, int>);
+  CHECK(allocates<float>);
+  CHECK(!allocates<std::string>);
+}
 
 TEST_CASE("wrong arguments are refused with what, where and the way out") {
   refused("the output of all_reduce has 3 elements, but", [](auto& comm) {

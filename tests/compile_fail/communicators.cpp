@@ -57,7 +57,11 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::all_reduce(tutti::async, data);
 #elif TUTTI_CASE == 20  // expect: this communicator is const
   tutti::work sum = tutti::all_reduce(tutti::async(fixed), data);
-#elif TUTTI_CASE == 21  // expect: this communicator is a temporary
+#elif TUTTI_CASE == 21  // expect: take a communicator that is in a variable
   tutti::work sum = tutti::all_reduce(tutti::async(comm.split(0).value()), data);
+#elif TUTTI_CASE == 22  // expect: the first argument is not a communicator
+  tutti::batch halos(&comm);
+#elif TUTTI_CASE == 23  // expect: this communicator is const
+  tutti::batch halos(fixed);
 #endif
 }

@@ -46,5 +46,10 @@ void call(tutti::communicator<tutti::loopback>& comm) {
   tutti::send(comm, &here, 1);
 #elif TUTTI_CASE == 10  // expect: elements travel as their bytes
   named const got = tutti::recv<named>(comm, 1);
+#elif TUTTI_CASE == 11  // expect: elements travel as their bytes
+  static_cast<void>(comm.allocate<named>(8));
+#elif TUTTI_CASE == 12  // expect: strings cannot be combined
+  std::vector<std::string> names(8);
+  tutti::all_reduce(comm, names);
 #endif
 }

@@ -41,9 +41,9 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::all_to_all_v(comm, in, numbers, numbers, out, numbers, numbers);
 #elif TUTTI_CASE == 9   // expect: a pointer does not say how many elements there are
   tutti::send(comm, in, 4, 1, 0);
-#elif TUTTI_CASE == 10  // expect: each knows its type and size
+#elif TUTTI_CASE == 10  // expect: an array knows its type and size
   tutti::all_reduce(comm, data, out, 4, tutti::sum{});
-#elif TUTTI_CASE == 11  // expect: each knows its type and size
+#elif TUTTI_CASE == 11  // expect: an array knows its type and size
   tutti::broadcast(comm, data, data.size(), 0);
 #elif TUTTI_CASE == 12  // expect: a handle of another library
   tutti::all_reduce(comm, data, foreign_sum);

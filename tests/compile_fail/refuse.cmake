@@ -3,7 +3,7 @@
 # message that its line `// expect: ...` names, of several cases the line with `TUTTI_CASE == <case>`, among the first lines
 # of the compiler's output. Without CASE, also fails unless SOURCE compiles with TUTTI_CONTROL; a source of several cases is
 # not compiled further then.
-set(first_lines 20)
+set(first_lines 30)
 file(STRINGS ${SOURCE} expected REGEX "// expect: ")
 if(DEFINED CASE)
   list(FILTER expected INCLUDE REGEX "TUTTI_CASE == ${CASE} ")

@@ -16,6 +16,7 @@
 #include "tutti/call/legal.hpp"
 #include "tutti/call/noncontiguous.hpp"
 #include "tutti/call/options.hpp"
+#include "tutti/call/refuse.hpp"
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/types.hpp"
 
@@ -28,18 +29,10 @@ concept host_ranks = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(
 template <class R>
 inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>, std::vector<bool>>;
 
-// The result of a call that is refused elsewhere.
-template <class T>
-struct refused_call;
-template <class T>
-inline constexpr bool is_refused_call = false;
-template <class T>
-inline constexpr bool is_refused_call<refused_call<T>> = true;
-
 template <class Comm>
 consteval bool expect_communicator() {
   using plain = std::remove_cvref_t<Comm>;
-  if constexpr (is_refused_call<plain>) return false;
+  if constexpr (std::is_same_v<plain, refused_call>) return false;
   else if constexpr (is_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
     refuse_const_communicator<Comm>();
   else if constexpr (!requires { typename plain::transport_type; })
@@ -62,31 +55,6 @@ consteval bool expect_blocking() {
                   "call it on the communicator itself");
     return false;
   }
-}
-
-template <class T>
-consteval bool expect_element() {
-  if constexpr (element<T>) return true;
-  else if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>)
-    static_assert(
-        never<T>,
-        "a pointer cannot be an element, because it means nothing on another rank; send what it points to, or an "
-        "index");
-  else if constexpr (is_atomic<T>)
-    static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
-  else if constexpr (std::ranges::enable_view<T>)
-    static_assert(
-        never<T>,
-        "a view such as std::span or std::string_view cannot be an element, because it refers to memory of its own "
-        "rank; send the elements that it refers to");
-  else if constexpr (std::is_same_v<T, bool&> || std::is_reference_v<T> || std::is_const_v<T>)
-    static_assert(never<T>, "elements are objects that are neither const nor references");
-  else
-    static_assert(
-        never<T>,
-        "elements travel as their bytes, so their type must be trivially copyable, or a std::pair or std::tuple "
-        "of such types; for others include tutti/objects.hpp and call broadcast_object, gather_object, ...");
-  return false;
 }
 
 // A pointer to a struct that its library does not define in public.
@@ -201,6 +169,10 @@ consteval bool expect_operation() {
     static_assert(!std::is_integral_v<T> || !std::is_floating_point_v<result>,
                   "this operation returns a floating-point number, which would be truncated to an integer at every "
                   "step; let it return the type of the elements");
+    static_assert(
+        !is_standard(type_name<Op>(), {"less", "less_equal", "greater", "greater_equal", "equal_to", "not_equal_to"}),
+        "this object compares two elements, but an operation combines them; pass tutti::min{}, tutti::max{} or "
+        "a lambda that returns an element");
     return true;
   } else if constexpr (std::is_arithmetic_v<Op>)
     static_assert(never<Op>,

@@ -17,57 +17,14 @@
 
 #include "tutti/call/count_list.hpp"
 #include "tutti/call/engine.hpp"
+#include "tutti/call/refuse.hpp"
 #include "tutti/call/shared_array.hpp"
 #include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/core/time_limit.hpp"
 #include "tutti/reduce/types.hpp"
-#include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti {
-
-namespace detail {
-
-template <class Comm>
-consteval void refuse_const_communicator() {
-  static_assert(never<Comm>,
-                "this communicator is const, and every call changes its communicator; pass one that is not");
-}
-
-// The rank and the number of ranks of a communicator that was moved from. They fail the checks that calls make anyway, so
-// refusing it costs usable communicators nothing.
-inline constexpr int moved_from = -2;
-
-[[noreturn, gnu::cold]] inline void refuse(int rank, std::string_view what, std::string_view way_out,
-                                           std::source_location where) {
-  if (rank == moved_from)
-    refuse(-1, "this communicator was moved from, so it has no ranks", "use the communicator that it was moved to",
-           where);
-  throw error({.code = error_code::bad_argument,
-               .rank = rank,
-               .what = std::string(what),
-               .way_out = std::string(way_out),
-               .where = where});
-}
-
-[[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
-                                        std::source_location where) {
-  std::vector<bool> listed(static_cast<std::size_t>(ranks));
-  for (int const m : members) {
-    if (m < 0 || m >= ranks)
-      refuse(rank, join({"the list of a group contains rank ", m, ", but the communicator has only ", ranks, " ranks"}),
-             join({"list ranks from 0 to ", ranks - 1}), where);
-    if (listed[static_cast<std::size_t>(m)])
-      refuse(rank, join({"the list of a group contains rank ", m, " twice"}), "list every rank once", where);
-    listed[static_cast<std::size_t>(m)] = true;
-  }
-  if (!listed[static_cast<std::size_t>(rank)])
-    refuse(rank, join({"rank ", rank, " creates a group whose list does not contain it: {", list_of(members), "}"}),
-           "let only the listed ranks create the group", where);
-}
-
-}  // namespace detail
 
 // The result of communicator::agree.
 struct agreement {
@@ -157,6 +114,8 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
     engine_->process.expect_this({});
     return {*engine_, count};
   }
+  template <class T>
+  detail::refused_call allocate(detail::count_of_refused<T>) const;
 
   // Creates a communicator of the ranks that pass the same color. Collective over all ranks; ordered by key, and by
   // rank if keys are equal. Returns nothing on a rank that passes no_color or any negative number. See MPI-4.1, 7.4.2.

@@ -7,11 +7,9 @@
 #include <type_traits>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/call/refuse.hpp"
 
 namespace tutti::detail {
-
-template <class...>
-inline constexpr bool never = false;
 
 // The counts or the offsets of the _v form of C: one for each rank.
 template <collective C>

@@ -195,4 +195,19 @@ class batch : public detail::deferring<Transport> {
   std::vector<std::unique_ptr<listed>> calls_;
 };
 
+namespace detail {
+
+template <class Comm>
+struct refused_batch {
+  using transport = std::bool_constant<expect_communicator<Comm>()>;
+};
+
+}  // namespace detail
+
+// Refused with a sentence: a batch of anything but a communicator that is not const.
+template <class Comm>
+  requires(!requires { typename std::remove_cvref_t<Comm>::transport_type; } ||
+           std::is_const_v<std::remove_reference_t<Comm>>)
+batch(Comm&&, coalescing const& = {}) -> batch<typename detail::refused_batch<Comm>::transport>;
+
 }  // namespace tutti

@@ -189,6 +189,10 @@ consteval bool accepts_list() {
   else if constexpr (!std::ranges::forward_range<List>)
     static_assert(never<List>,
                   "a list of arrays is walked through more than once; pass a forward range, such as a vector");
+  else if constexpr (requires { typename std::ranges::range_value_t<List>::traits_type; })
+    static_assert(never<List>,
+                  "strings cannot be combined; to collect those of all ranks, include tutti/objects.hpp and call "
+                  "all_gather_object");
   else if constexpr (expect_contiguous<std::ranges::range_reference_t<List>>())
     if constexpr (expect_output<std::ranges::range_reference_t<List>>())
       return expect_operation<Op, element_of<List>>();

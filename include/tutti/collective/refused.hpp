@@ -3,39 +3,65 @@
 // in place of a list of overloads.
 #pragma once
 
-#include "tutti/call/refused.hpp"
+#include "tutti/call/any_argument.hpp"
 
 namespace tutti {
 
-#define TUTTI_REFUSED(collective)                                                                        \
-  template <class T = void>                                                                              \
-  detail::refused_call<T> collective(detail::any_argument<true> = {}, detail::any_argument<false> = {},  \
-                                     detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
-                                     detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
-                                     detail::any_argument<false> = {}, detail::any_argument<false> = {}, \
-                                     detail::any_argument<false> = {}, detail::any_argument<false> = {});
+// Only `...` takes a list in braces that is no list of options, such as one with a misspelt name. Of functions with more and
+// fewer parameters before it, that with the most is chosen.
+#define TUTTI_REFUSED(call, parameters)                                                                             \
+  namespace detail {                                                                                                \
+  struct form_of_##call {                                                                                           \
+    template <class T>                                                                                              \
+    static void refuse() {                                                                                          \
+      static_assert(never<T>, "no form of " #call " takes these arguments; it is " #call "(communicator" parameters \
+                              ", options), where an array knows its type and size (part of one is "                 \
+                              "std::span(first, count)), and options are any of {.algorithm = "                     \
+                              "tutti::algorithm_id::ring, .protocol = tutti::protocol::pull, .timeout = 5s}");      \
+    }                                                                                                               \
+  };                                                                                                                \
+  }                                                                                                                 \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::only_argument<detail::form_of_##call>, ...);                                    \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::communicator_argument, detail::last_argument<detail::form_of_##call>, ...);     \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::communicator_argument, detail::any_argument<>,                                  \
+                            detail::last_argument<detail::form_of_##call>, ...);                                    \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::communicator_argument, detail::any_argument<>, detail::any_argument<>,          \
+                            detail::last_argument<detail::form_of_##call>, ...);                                    \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::communicator_argument, detail::any_argument<>, detail::any_argument<>,          \
+                            detail::any_argument<>, detail::last_argument<detail::form_of_##call>, ...);            \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::communicator_argument, detail::any_argument<>, detail::any_argument<>,          \
+                            detail::any_argument<>, detail::any_argument<>,                                         \
+                            detail::last_argument<detail::form_of_##call>, ...);                                    \
+  template <auto Algorithm, class... Arguments>                                                                     \
+  detail::refused_call call(detail::argument_of_value, Arguments&&...);
 
-TUTTI_REFUSED(all_reduce)
-TUTTI_REFUSED(reduce)
-TUTTI_REFUSED(broadcast)
-TUTTI_REFUSED(reduce_scatter)
-TUTTI_REFUSED(reduce_scatter_v)
-TUTTI_REFUSED(all_gather)
-TUTTI_REFUSED(all_gather_v)
-TUTTI_REFUSED(gather)
-TUTTI_REFUSED(gather_v)
-TUTTI_REFUSED(scatter)
-TUTTI_REFUSED(scatter_v)
-TUTTI_REFUSED(all_to_all)
-TUTTI_REFUSED(all_to_all_v)
-TUTTI_REFUSED(scan)
-TUTTI_REFUSED(exclusive_scan)
-TUTTI_REFUSED(barrier)
-TUTTI_REFUSED(send)
-TUTTI_REFUSED(recv)
-TUTTI_REFUSED(send_recv)
-TUTTI_REFUSED(isend)
-TUTTI_REFUSED(irecv)
+TUTTI_REFUSED(all_reduce, ", input, output, operation")
+TUTTI_REFUSED(reduce, ", input, output, operation, root")
+TUTTI_REFUSED(broadcast, ", array, root")
+TUTTI_REFUSED(reduce_scatter, ", input, output, operation")
+TUTTI_REFUSED(reduce_scatter_v, ", input, output, counts, operation")
+TUTTI_REFUSED(all_gather, ", input, output")
+TUTTI_REFUSED(all_gather_v, ", input, output, counts, offsets or {}")
+TUTTI_REFUSED(gather, ", input, output, root")
+TUTTI_REFUSED(gather_v, ", input, output, counts, offsets or {}, root")
+TUTTI_REFUSED(scatter, ", input, output, root")
+TUTTI_REFUSED(scatter_v, ", input, counts, output, offsets or {}, root")
+TUTTI_REFUSED(all_to_all, ", input, output")
+TUTTI_REFUSED(all_to_all_v, ", input, send counts, output, receive counts, send offsets or {}, receive offsets or {}")
+TUTTI_REFUSED(scan, ", input, output, operation")
+TUTTI_REFUSED(exclusive_scan, ", input, output, operation")
+TUTTI_REFUSED(barrier, "")
+TUTTI_REFUSED(send, ", array, rank, tag")
+TUTTI_REFUSED(recv, ", array, rank, tag")
+TUTTI_REFUSED(send_recv, ", input, rank, output, rank, tag")
+TUTTI_REFUSED(isend, ", array, rank, tag")
+TUTTI_REFUSED(irecv, ", array, rank, tag")
 #undef TUTTI_REFUSED
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -83,14 +84,12 @@ concept has_identity = requires {
 
 // The function objects of the standard library (and of CUDA's) on numbers are recognised by name: <functional> would
 // cost every user a quarter of a second of compile time.
-constexpr bool standard_and_commutative(std::string_view name) {
-  std::string_view const space = name.starts_with("cuda::std::") ? "cuda::std::" : "std::";
-  if (!name.starts_with(space)) return false;
+constexpr bool is_standard(std::string_view name, std::initializer_list<std::string_view> known) {
+  if (!name.starts_with("std::") && !name.starts_with("cuda::std::")) return false;
   name = name.substr(0, name.find('<'));
   name = name.substr(name.rfind(':') + 1);
-  for (std::string_view const known :
-       {"plus", "multiplies", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"})
-    if (name == known) return true;
+  for (std::string_view const one : known)
+    if (name == one) return true;
   return false;
 }
 
@@ -98,7 +97,8 @@ template <class Op>
 inline constexpr bool standard_operation = false;
 template <template <class> class Op, class T>
   requires std::is_void_v<T> || std::is_arithmetic_v<T>
-inline constexpr bool standard_operation<Op<T>> = standard_and_commutative(type_name<Op<T>>());
+inline constexpr bool standard_operation<Op<T>> = is_standard(
+    type_name<Op<T>>(), {"plus", "multiplies", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"});
 
 template <class Op>
 inline constexpr bool combines_at_once = [] {

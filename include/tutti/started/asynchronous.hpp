@@ -5,7 +5,7 @@
 #include <source_location>
 #include <utility>
 
-#include "tutti/call/refused.hpp"
+#include "tutti/call/any_argument.hpp"
 #include "tutti/started/held_call.hpp"
 
 namespace tutti {
@@ -69,10 +69,8 @@ template <transport Transport>
 asynchronous<Transport> async(communicator<Transport>& comm) {
   return asynchronous<Transport>(comm);
 }
-template <transport Transport>
-detail::refused_call<communicator<Transport>> async(communicator<Transport>&&);
 template <class T = void>
-detail::refused_call<T> async(detail::any_argument<true> = {});
+detail::refused_call async(detail::only_argument<detail::started_form>);
 
 // Takes the place of the communicator in a call that is only prepared and returns persistent.
 template <transport Transport>
@@ -107,10 +105,8 @@ template <transport Transport>
 preparing<Transport> prepared(communicator<Transport>& comm) {
   return preparing<Transport>(comm);
 }
-template <transport Transport>
-detail::refused_call<communicator<Transport>> prepared(communicator<Transport>&&);
 template <class T = void>
-detail::refused_call<T> prepared(detail::any_argument<true> = {});
+detail::refused_call prepared(detail::only_argument<detail::started_form>);
 
 namespace detail {
 

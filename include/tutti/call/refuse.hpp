@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How calls are refused: with a sentence of the compiler, or with error: bad_argument.
+#pragma once
+
+#include <cstddef>
+#include <ranges>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/reduce/types.hpp"
+#include "tutti/transport/absence.hpp"
+
+namespace tutti::detail {
+
+template <class...>
+inline constexpr bool never = false;
+
+// What a refused call returns: anything, so that nothing else is wrong with it, but it cannot be destroyed.
+struct refused_call {
+  ~refused_call() = delete;  // this call is refused; a static_assert says why
+  template <class Result>
+  operator Result() const;
+};
+
+template <class Comm>
+consteval void refuse_const_communicator() {
+  static_assert(never<Comm>,
+                "this communicator is const, and every call changes its communicator; pass one that is not");
+}
+
+template <class T>
+consteval bool expect_element() {
+  if constexpr (element<T>) return true;
+  else if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>)
+    static_assert(
+        never<T>,
+        "a pointer cannot be an element, because it means nothing on another rank; send what it points to, or an "
+        "index");
+  else if constexpr (is_atomic<T>)
+    static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
+  else if constexpr (std::ranges::enable_view<T>)
+    static_assert(
+        never<T>,
+        "a view such as std::span or std::string_view cannot be an element, because it refers to memory of its own "
+        "rank; send the elements that it refers to");
+  else if constexpr (std::is_same_v<T, bool&> || std::is_reference_v<T> || std::is_const_v<T>)
+    static_assert(never<T>, "elements are objects that are neither const nor references");
+  else
+    static_assert(
+        never<T>,
+        "elements travel as their bytes, so their type must be trivially copyable, or a std::pair or std::tuple "
+        "of such types; for others include tutti/objects.hpp and call broadcast_object, gather_object, ...");
+  return false;
+}
+
+// The argument of an allocate whose elements are refused.
+template <class T>
+struct count_of_refused {
+  count_of_refused(std::size_t) { static_cast<void>(expect_element<T>()); }
+};
+
+// The rank and the number of ranks of a communicator that was moved from. They fail the checks that calls make anyway, so
+// refusing it costs usable communicators nothing.
+inline constexpr int moved_from = -2;
+
+[[noreturn, gnu::cold]] inline void refuse(int rank, std::string_view what, std::string_view way_out,
+                                           std::source_location where) {
+  if (rank == moved_from)
+    refuse(-1, "this communicator was moved from, so it has no ranks", "use the communicator that it was moved to",
+           where);
+  throw error({.code = error_code::bad_argument,
+               .rank = rank,
+               .what = std::string(what),
+               .way_out = std::string(way_out),
+               .where = where});
+}
+
+[[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
+                                        std::source_location where) {
+  std::vector<bool> listed(static_cast<std::size_t>(ranks));
+  for (int const m : members) {
+    if (m < 0 || m >= ranks)
+      refuse(rank, join({"the list of a group contains rank ", m, ", but the communicator has only ", ranks, " ranks"}),
+             join({"list ranks from 0 to ", ranks - 1}), where);
+    if (listed[static_cast<std::size_t>(m)])
+      refuse(rank, join({"the list of a group contains rank ", m, " twice"}), "list every rank once", where);
+    listed[static_cast<std::size_t>(m)] = true;
+  }
+  if (!listed[static_cast<std::size_t>(rank)])
+    refuse(rank, join({"rank ", rank, " creates a group whose list does not contain it: {", list_of(members), "}"}),
+           "let only the listed ranks create the group", where);
+}
+
+}  // namespace tutti::detail
