@@ -411,7 +411,8 @@ void check_circles(Comm& comm) {
     expect_error(e, error_code::timeout, " did not complete within 2 s");
     expect_error(e, error_code::timeout, "is in " + what);
     expect_error(e, error_code::timeout, ", tag 4 at ");
-    expect_error(e, error_code::timeout, "they wait for each other: start both directions at once with send_recv");
+    expect_error(e, error_code::timeout, "; they wait for each other [rank ");
+    expect_error(e, error_code::timeout, "; start both directions at once with send_recv");
   }
 }
 

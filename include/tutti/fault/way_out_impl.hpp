@@ -16,6 +16,7 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
       if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
                "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
+      if (when == circumstance::circle) return "start both directions at once with send_recv, batch, isend or irecv";
       return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout";
     case error_code::rank_lost:
       return "check the output of the rank that ended; this communicator can no longer be used";

@@ -65,13 +65,14 @@ class message_faults {
     std::string what = join({text(t), " on rank ", engine_.rank(), " did not complete within ",
                              std::chrono::duration<double>(limit).count(), " s"});
     int peer = t.source != no_rank ? t.source : t.peer;
+    circumstance when = circumstance::usual;
     if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
-    else what += waiting_chain(peer);
+    else when = add_waiting_chain(what, peer);
     if (auto const stopped = engine_.states().find_stopped(); stopped.first >= 0) {
       peer = stopped.first;
       what += stopped.text;
     }
-    raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where);
+    raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where, when);
   }
   [[noreturn, gnu::cold]] void raise_failure(message_failure const& m, std::source_location where) {
     if (m.out_of_sequence)
@@ -100,21 +101,22 @@ class message_faults {
  private:
   bool alone() const noexcept { return engine_.ranks() == 1; }
 
-  // Describes what the peer is doing, then the rank that it waits for, and so on along the chain.
-  [[gnu::cold]] std::string waiting_chain(int peer) {
+  // Adds what the peer is doing, then the rank that it waits for, and so on along the chain.
+  [[gnu::cold]] circumstance add_waiting_chain(std::string& out, int peer) {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
-    std::string out;
     std::vector<int> seen{engine_.rank()};
     while (peer != any_source && std::find(seen.begin(), seen.end(), peer) == seen.end()) {
       seen.push_back(peer);
       out += join({"; rank ", peer, " is ", engine_.states().doing(peer)});
       auto const message = engine_.notices().awaited(peer);
-      if (!message) return out;
+      if (!message) break;
       peer = peer_of(*message);
-      if (peer == engine_.rank())
-        return out += "; they wait for each other: start both directions at once with send_recv, batch, isend or irecv";
+      if (peer == engine_.rank()) {
+        out += "; they wait for each other";
+        return circumstance::circle;
+      }
     }
-    return out;
+    return circumstance::usual;
   }
   [[gnu::cold]] std::string text(transfer const& t) {
     if (alone()) return t.what == transfer::send ? "send" : t.what == transfer::receive ? "recv" : "probe";

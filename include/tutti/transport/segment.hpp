@@ -115,6 +115,7 @@ inline constexpr std::size_t proposals = 2;
 enum class circumstance : std::int32_t {
   usual,
   all_arrived,  // no rank is late for the call that timed out
+  circle,       // of ranks that wait for each other's messages
   exception,    // it made the rank leave
 };
 
