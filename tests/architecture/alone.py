@@ -8,9 +8,10 @@ They are compiled as for tutti::compiled, where a header sees less than in a hea
 What is true only there is checked besides: the whole library compiles, and no header is included by one that it includes
 first, because the order would decide which of the two is complete.
 
-A header sees the same names behind a header that it includes before its own first line of code, so that one may be read from a
-precompiled file. This is as strict as compiling without, because every header is compiled by itself. Headers whose text, and that of
-what they include, has not changed since they last compiled are not compiled again.
+A header sees the same names behind a header that it includes before its own first line of code. Therefore, the latter may be read from
+a precompiled file, and one run of the compiler checks a row of headers, each of which includes the one before. This is as strict as
+checking each by itself. Headers whose text, and that of what they include, has not changed since they last compiled are not compiled
+again.
 
 The headers of MPI are compiled with the flags behind --mpi, or left out if there are none.
 """
@@ -92,6 +93,30 @@ def choose(headers, usable, cost):
     return chosen
 
 
+def in_rows(names, follow):
+    """Lists of these names, as few as possible, in each of which every name but the first follows the one before."""
+    before, after = {}, {}
+
+    def append(name, tried):  # to a row, whose former continuation may have to find another
+        for one in follow(name):
+            if one not in tried:
+                tried.add(one)
+                if one not in before or append(before[one], tried):
+                    before[one], after[name] = name, one
+                    return True
+        return False
+
+    for name in names:
+        append(name, set())
+    rows = []
+    for name in names:
+        if name not in before:
+            rows.append([name])
+            while rows[-1][-1] in after:
+                rows[-1].append(after[rows[-1][-1]])
+    return rows
+
+
 def main():
     source, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     arguments, mpi = sys.argv[3:], None
@@ -126,24 +151,26 @@ def main():
     def stub(name):
         return folder / name.replace("/", "_")
 
-    def run(name, output, *options):
-        command = [*compiler, *flags[name], "-O0", *options, "-o", output]
-        return subprocess.run(command, input=f'#include "{name}"\n', capture_output=True, text=True)
+    def run(names, output, *options):
+        command = [*compiler, *flags[names[-1]], "-O0", *options, "-o", output]
+        return subprocess.run(command, input="".join(f'#include "{n}"\n' for n in names), capture_output=True, text=True)
 
     def precompile(name):
         stub(name).write_text(f'#include "{name}"\n')
-        result = run(name, f"{stub(name)}.gch", "-DTUTTI_COMPILED", "-x", "c++-header", stub(name))
+        result = run([name], f"{stub(name)}.gch", "-DTUTTI_COMPILED", "-x", "c++-header", stub(name))
         return name if result.returncode == 0 else None  # if it fails, its own check says why
 
-    def check(name):
-        candidates = [k for k in ready if name in usable[k]]
+    def precompiled_for(name):
+        return max((k for k in ready if name in usable[k]), key=cost.get, default=None)
+
+    def check(row):
         options = []
-        if candidates:
-            options = ["-Winvalid-pch", "-Werror=invalid-pch", "-include", stub(max(candidates, key=cost.get))]
-        return run(name, "/dev/null", "-DTUTTI_COMPILED", "-S", *options, "-x", "c++", "-")
+        if precompiled_for(row[0]):
+            options = ["-Winvalid-pch", "-Werror=invalid-pch", "-include", stub(precompiled_for(row[0]))]
+        return run(row, "/dev/null", "-DTUTTI_COMPILED", "-S", *options, "-x", "c++", "-")
 
     def check_header_only(name):
-        return run(name, "/dev/null", "-S", "-x", "c++", "-")
+        return run([name], "/dev/null", "-S", "-x", "c++", "-")
 
     failed = []
     for name in cycles(headers):
@@ -152,17 +179,21 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         folder.mkdir(exist_ok=True)
         ready = [name for name in pool.map(precompile, chosen) if name]
-        results = list(zip(todo, pool.map(check, todo)))
+        behind = {name: precompiled_for(name) for name in todo}
+        rows = in_rows(todo, lambda name: [h for h in usable[name] if behind[h] == behind[name]])
+        results = list(zip(rows, pool.map(check, rows)))
         whole = [name for name in ("tutti/tutti.hpp", "tutti/mpi.hpp") if name in todo]
-        results += zip(whole, pool.map(check_header_only, whole))
+        results += zip(([name] for name in whole), pool.map(check_header_only, whole))
     shutil.rmtree(folder)
-    for name, result in results:
+    for row, result in results:
         if result.returncode != 0:
-            failed.append(name)
-            print(f"{name} does not compile alone:\n{result.stderr}")
+            failed += row
+            print(f"{', then '.join(row)}: " + ("do not compile in this order" if row[1:] else "does not compile alone"))
+            print(result.stderr)
     known |= {name: digests[name] for name in todo}
     memory.write_text(json.dumps({name: known[name] for name in checked if name not in failed}))
-    print(f"{len(checked)} headers, {len(todo)} of them compiled, with {len(ready)} precompiled ones: {len(failed)} failed")
+    print(f"{len(checked)} headers, {len(todo)} of them compiled in {len(rows)} rows, with {len(ready)} precompiled ones: "
+          f"{len(failed)} failed")
     if mpi is None:
         print("skipped: the headers of MPI, because there is no MPI")
     return 1 if failed or not checked else 0
