@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 #include "training/elastic/toy.hpp"
 #include "training/equality/compressed_training.hpp"
 #include "training/equality/divided_training.hpp"
@@ -14,7 +16,8 @@
 
 namespace tutti::testing {
 
-inline constexpr int compared_ranks[]{1, 2, 3, 4, 8};
+// Memory errors and races show among few ranks.
+inline std::vector<int> const compared_ranks = sanitized ? std::vector{1, 2, 3, 4} : std::vector{1, 2, 3, 4, 8};
 
 template <class Comm>
 void check_elastic_training(Comm& comm) {

@@ -37,28 +37,22 @@ struct training_division {
   }
 };
 
-// Of a number of ranks: all meshes, with all that they allow at once. Of several ways to do less, each is there once.
+// Of a number of ranks: all meshes, with everything that they allow. Eight ranks have many, so each gets one schedule, in turn.
 inline std::vector<training_division> training_divisions(int ranks) {
+  std::vector<std::string_view> const schedules{"1f1b", "gpipe", "interleaved"};
   std::vector<training_division> out;
   for (int data = 1; data <= ranks; ++data)
     for (int tensor = 1; tensor <= ranks / data; ++tensor) {
       if (ranks % (data * tensor) != 0) continue;
-      training_division const some{.data = data, .tensor = tensor, .pipeline = ranks / (data * tensor)};
-      for (int const sharded : {0, 1, 2, 3}) {
-        if (sharded > 0 && data == 1 && ranks > 1) continue;
-        bool const in_part = sharded == 1 || sharded == 2;  // which do less than stage 3
+      int const pipeline = ranks / (data * tensor);
+      for (int const sharded : {0, 1, 2, 3})
         for (bool const sequence : {false, true}) {
-          if (sequence && (tensor == 1 || in_part)) continue;
-          for (std::string_view const schedule : {"1f1b", "gpipe", "interleaved"}) {
-            if (schedule != "1f1b" && (some.pipeline == 1 || in_part)) continue;
-            if (schedule == "gpipe" && (sharded > 0 || sequence)) continue;
-            out.push_back(some);
-            out.back().sharded = sharded;
-            out.back().sequence = sequence;
-            out.back().schedule = schedule;
-          }
+          if (sequence && tensor == 1) continue;
+          std::size_t const turn = out.size() % schedules.size();
+          for (std::size_t s = 0; s < schedules.size(); ++s)
+            if (pipeline == 1 ? s == 0 : ranks < 8 || s == turn)
+              out.push_back({data, tensor, pipeline, sharded, sequence, schedules[s]});
         }
-      }
     }
   return out;
 }
