@@ -52,6 +52,7 @@ TEST_CASE("the guide to training") {
     {
       std::vector<std::span<float>> const parameters{weights, offsets};
       tutti::training::data_parallel model(comm, parameters);  // all ranks get the parameters of rank 0
+      tutti::training::optimizer descent(parameters, tutti::training::sgd{.rate = 0.5});
 
       for (batch const& some : batches) {
         for (std::size_t layer = parameters.size(); layer-- > 0;) {
@@ -59,7 +60,7 @@ TEST_CASE("the guide to training") {
           model.ready(layer);                            // its bucket may be on its way now
         }
         model.finish();  // all gradients are means over the ranks
-        for (std::size_t layer = 0; layer < parameters.size(); ++layer) step(parameters[layer], model.gradient(layer));
+        descent.step(model);
       }
 
       tutti::training::training_statistics const& seen = model.statistics();
