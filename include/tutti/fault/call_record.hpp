@@ -125,7 +125,7 @@ template <class Board>
   std::string out = call.what;
   if (!call.type.empty()) {
     out += call.what.ends_with("_v") ? join({" of ", call.type}) : join({" of ", call.count, " ", call.type});
-    if (call.counts != 0) out += join({", counts #", call.counts});
+    if (call.counts != 0) out += join({", counts with hash ", call.counts % 10'000});
   }
   if (!call.op.empty()) out += join({" with ", call.op});
   if (call.root >= 0) out += join({", root ", call.root});

@@ -11,15 +11,20 @@ namespace tutti::detail {
 TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bool maps_memory) {
   switch (code) {
     case error_code::mismatch:
-      return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+      return when == circumstance::message
+                 ? "receive into an array of the type that was sent, at least as long"
+                 : "all ranks must make the same calls in the same order, with equal counts, types and operations";
     case error_code::timeout:
       if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
                "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
       if (when == circumstance::circle) return "start both directions at once with send_recv, batch, isend or irecv";
-      return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout";
+      return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout; this "
+             "communicator is closed";
     case error_code::rank_lost:
-      return "check the output of the rank that ended; this communicator can no longer be used";
+      return "check the output of the rank that ended; this communicator is closed, and the others can continue "
+             "without "
+             "that rank by shrink()";
     case error_code::system:
       return maps_memory ? "use protocol staged or direct for such memory"
                          : "check for other errors of the transport's library";

@@ -15,6 +15,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/transfer.hpp"
+#include "tutti/fault/way_out.hpp"
 #include "tutti/message/messenger.hpp"
 
 namespace tutti::detail {
@@ -93,9 +94,8 @@ class message_faults {
                                                          : ", in memory of a device,";
     raise(error_code::mismatch, m.from,
           join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, place, " does not fit the ", text(r),
-                " (", std::max(r.bytes, r.device_bytes), " bytes), of rank ", engine_.rank(),
-                "; receive into an array of the type that was sent, at least as long"}),
-          where);
+                " (", std::max(r.bytes, r.device_bytes), " bytes), of rank ", engine_.rank()}),
+          where, circumstance::message);
   }
 
  private:
@@ -128,7 +128,8 @@ class message_faults {
       throw error({.code = code,
                    .rank = 0,
                    .what = what,
-                   .way_out = "start the other end of the message first",
+                   .way_out = when == circumstance::message ? way_out_of_fault(code, when, false)
+                                                            : "start the other end of the message first",
                    .where = where});
     engine_.raise({static_cast<int>(code), engine_.rank(), peer, what, when}, where);
   }

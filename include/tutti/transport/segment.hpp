@@ -110,15 +110,16 @@ struct proposal {
 // A rank that has voted has read all decisions but the last.
 inline constexpr std::size_t proposals = 2;
 
-// A fault that a rank has found. Only its own threads write it; see publish_fault.
 // What the code of a fault leaves open, and the advice to users depends on.
 enum class circumstance : std::int32_t {
   usual,
   all_arrived,  // no rank is late for the call that timed out
   circle,       // of ranks that wait for each other's messages
   exception,    // it made the rank leave
+  message,      // it does not fit the array that is to receive it
 };
 
+// A fault that a rank has found. Only its own threads write it; see publish_fault.
 struct fault_record {
   alignas(cache_line) std::atomic<bool> taken;  // by one of its threads
   std::int32_t code;
