@@ -32,6 +32,11 @@ struct binomial_node {
     while ((node & (1 << n)) == 0 && node + (1 << n) < ranks) ++n;
     return n;
   }
+  // One for each child, and one for a leaf.
+  TUTTI_HOST_DEVICE constexpr int steps() const {
+    int const n = children();
+    return n > 0 || ranks == 1 ? n : 1;
+  }
   // The chunks of the subtree that begins `offset` nodes after this one and spans `span` nodes where there are as many.
   TUTTI_HOST_DEVICE constexpr chunks subtree(int offset, int span) const {
     int const left = ranks - node - offset;
@@ -48,10 +53,7 @@ struct binomial_reduce : schedule_defaults {
   static constexpr bool pipelined = true;
   static constexpr bool scratch = Partial == space::scratch;
 
-  TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    int const children = binomial_node(s, me.rank).children();
-    return children > 0 || s.ranks == 1 ? children : 1;
-  }
+  TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const { return binomial_node(s, me.rank).steps(); }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     binomial_node const tree(s, me.rank);
     int const children = tree.children();
@@ -71,10 +73,7 @@ template <space Source>
 struct binomial_broadcast : schedule_defaults {
   static constexpr bool pipelined = true;
 
-  TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    int const children = binomial_node(s, me.rank).children();
-    return children > 0 || s.ranks == 1 ? children : 1;
-  }
+  TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const { return binomial_node(s, me.rank).steps(); }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     binomial_node const tree(s, me.rank);
     int const children = tree.children();
