@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -156,6 +157,24 @@ void check_prepared_fault(Comm& comm) {
     expect_error(error_of([&] { again->wait(); }), error_code::mismatch, "ranks disagree in call #2");
   }
   expect_error(error_of([&] { message.start(); }), error_code::mismatch, "ranks disagree in call #2");
+}
+
+// What refers to a communicator may be destroyed after it, and is refused until then.
+template <class Comm>
+void check_outlived(Comm& comm) {
+  std::vector<int> data(4, 1), more(4, 1);
+  std::optional<Comm> gone(of_all(comm));
+  auto memory = gone->template allocate<int>(3);
+  persistent sum = all_reduce(prepared(*gone), data);
+  persistent message = send(prepared(*gone), data, gone->rank());
+  persistent receive = recv(prepared(*gone), more, gone->rank());
+  batch all(*gone);
+  all_reduce(all, data);
+  all_reduce(all, more);  // they share a bucket
+  all.run();
+  gone.reset();
+  for (persistent* const call : {&sum, &message, &receive})
+    expect_error(error_of([&] { call->start(); }), error_code::bad_argument, "after its communicator was destroyed");
 }
 
 }  // namespace tutti::testing

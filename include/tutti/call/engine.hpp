@@ -98,6 +98,9 @@ class engine : public faults_in_call<Transport> {
     for_each_queue([](pending_calls& all) { all.give_up(); });
   }
 
+  // Expires with this engine, for objects that refer to it and may outlive it.
+  std::weak_ptr<void const> lifetime() const noexcept { return lifetime_; }
+
   // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
   // which neither receives, the next message that is received reveals it.
   std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
@@ -142,6 +145,7 @@ class engine : public faults_in_call<Transport> {
   std::atomic<bool> in_call_ = false;
   std::mutex introducing_;
   shared_places places_;
+  std::shared_ptr<void const> const lifetime_ = std::make_shared<char>();
 
  public:
   // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and in_call_, which every call uses,

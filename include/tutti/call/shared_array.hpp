@@ -14,26 +14,31 @@
 
 namespace tutti {
 
-// An array that peers can read in place, returned by communicator::allocate. A contiguous range; movable. It must be
-// destroyed before its communicator, and then returns its memory.
+// An array that peers can read in place, returned by communicator::allocate. A contiguous range; movable. Its memory
+// ends with its communicator, if it does not end before.
 template <element T, transport Transport>
 class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_array {
  public:
-  shared_array(detail::engine<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
+  shared_array(detail::engine<Transport>& owner, std::size_t count)
+      : owner_(&owner), owner_exists_(owner.lifetime()), size_(count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
     std::uninitialized_value_construct_n(data_, size_);
   }
   shared_array(shared_array&& other) noexcept
-      : owner_(other.owner_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : owner_(other.owner_),
+        owner_exists_(std::move(other.owner_exists_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
   shared_array& operator=(shared_array&& other) noexcept {
     std::swap(owner_, other.owner_);
+    std::swap(owner_exists_, other.owner_exists_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
   }
   ~shared_array() {
-    if (data_ != nullptr && owner_->process.is_this())
+    if (data_ != nullptr && !owner_exists_.expired() && owner_->process.is_this())
       owner_->transport().deallocate(reinterpret_cast<std::byte*>(data_), bytes());
   }
 
@@ -47,6 +52,7 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
   std::size_t bytes() const { return size_ * sizeof(T); }
 
   detail::engine<Transport>* owner_;
+  std::weak_ptr<void const> owner_exists_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <source_location>
 #include <span>
@@ -110,9 +111,8 @@ class coalesced_reductions {
 
  private:
   struct bucket {
-    explicit bucket(Transport& transport) : memory(transport) {}
-    grown_memory<Transport> memory;
-    T* all = nullptr;  // the bucket; null for a piece without one
+    std::optional<shared_array<std::byte, Transport>> memory;
+    T* all = nullptr;  // in the memory; null for a piece that is a call of its own
     std::vector<piece<T>> pieces;
     persistent call;
     std::unique_ptr<buffers_in_use> use;  // of the pieces; null unless buffers are checked
@@ -121,12 +121,13 @@ class coalesced_reductions {
   std::vector<std::shared_ptr<bucket>> cut() {
     std::vector<std::shared_ptr<bucket>> buckets;
     for_each_bucket<T>(pieces_, max_elements_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
-      auto b = std::make_shared<bucket>(comm_.engine().transport());
+      auto b = std::make_shared<bucket>();
       b->pieces.assign(pieces.begin(), pieces.end());
       std::span<T const> in(pieces[0].in, elements);
       std::span<T> out(pieces[0].out, elements);
       if (pieces.size() > 1) {
-        b->all = reinterpret_cast<T*>(b->memory.at_least(elements * sizeof(T)));
+        b->memory.emplace(comm_.engine(), elements * sizeof(T));
+        b->all = reinterpret_cast<T*>(b->memory->data());
         in = out = std::span(b->all, elements);
         if (comm_.engine().environment.checks_buffers) {
           b->use = std::make_unique<buffers_in_use>("all_reduce", comm_.rank(), where_);

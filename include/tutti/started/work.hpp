@@ -165,27 +165,38 @@ void start_all(std::vector<work>& all, F&& f) {
 
 // Returned by collectives and messages on tutti::prepared(comm): the work of the last start. Copies refer to the same
 // operation. It keeps its arguments: every start reads and writes the same memory, which must exist from a start to its
-// end, as for any work. An operation must not be started after its communicator is gone.
+// end, as for any work.
 class TUTTI_NODISCARD("a prepared call does nothing until it is started") persistent : public work {
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
   persistent() = default;  // without an operation; it always counts as ended
-  persistent(std::shared_ptr<detail::pending_call> call, starter how) : work(std::move(call)), start_(how) {}
+  // `communicator`: expires with it.
+  persistent(std::shared_ptr<detail::pending_call> call, starter how, std::weak_ptr<void const> communicator)
+      : work(std::move(call)), start_(how), communicator_(std::move(communicator)) {}
 
   // All ranks start collectives in the same order as their other calls; a start counts as a call like one on
   // tutti::async. From the second start on, nothing is allocated, except by an MPI, and for a message that arrives
   // before its receive was started.
-  // Throws error: bad_argument if neither wait(), test() nor done() has reported the end of the previous start; for a
-  // message also the fault of the communicator.
+  // Throws error: bad_argument if neither wait(), test() nor done() has reported the end of the previous start, or the
+  // communicator was destroyed; for a message also the fault of the communicator.
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
+    if (communicator_.expired()) refuse_to_outlive(where);
     expect_seen(where);
     call()->start_checked([&] { start_(call()); });
   }
 
  private:
+  [[noreturn, gnu::cold]] static void refuse_to_outlive(std::source_location where) {
+    throw error({.code = error_code::bad_argument,
+                 .what = "a persistent operation was started after its communicator was destroyed",
+                 .way_out = "prepare it again on the communicator that took its place, as that of shrink()",
+                 .where = where});
+  }
+
   starter start_ = nullptr;
+  std::weak_ptr<void const> communicator_;
 };
 
 // A vector of work, or of a type derived from it: receive_work, persistent.
