@@ -38,8 +38,13 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
     return *this;
   }
   ~shared_array() {
-    if (data_ != nullptr && !owner_exists_.expired() && owner_->process.is_this())
-      owner_->transport().deallocate(reinterpret_cast<std::byte*>(data_), bytes());
+    if (data_ == nullptr) return;
+    auto* const memory = reinterpret_cast<std::byte*>(data_);
+    if (owner_exists_.expired()) {  // and with it memory that is part of the transport
+      if constexpr (requires { Transport::deallocate(memory, std::size_t{}); }) Transport::deallocate(memory, bytes());
+    } else if (owner_->process.is_this()) {
+      owner_->transport().deallocate(memory, bytes());
+    }
   }
 
   T* data() const noexcept { return data_; }

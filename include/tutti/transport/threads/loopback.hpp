@@ -61,7 +61,7 @@ class loopback : public detail::mailbox {
   std::byte* allocate(std::size_t bytes) {
     return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept {
+  static void deallocate(std::byte* memory, std::size_t) noexcept {
     ::operator delete(memory, std::align_val_t{detail::page});
   }
 
