@@ -20,6 +20,7 @@
 #include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
 #include "tutti/analyze/verify.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
