@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <utility>
 
@@ -44,22 +45,32 @@ class pending_calls {
   // A continuation counts as a call until it has run.
   void count_follower() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   void discount_follower() noexcept { count_.fetch_sub(1, std::memory_order_release); }
-  // While this thread runs a continuation.
+  // While this thread runs a continuation of one of these calls. `counted`: they count it, so they exist until it has run.
   class following {
    public:
-    explicit following(pending_calls const* calls) noexcept : calls_(calls), outer_(std::exchange(innermost_, this)) {}
+    following(pending_calls const* calls, bool counted) noexcept
+        : calls_(calls), counted_(counted), outer_(std::exchange(innermost_, this)) {}
     following(following const&) = delete;
     following& operator=(following const&) = delete;
     ~following() { innermost_ = outer_; }
 
     static bool any(pending_calls const* calls) noexcept {
-      for (following const* f = innermost_; f != nullptr; f = f->outer_)
-        if (f->calls_ == calls) return true;
-      return false;
+      return any([&](following const& f) { return f.calls_ == calls; });
+    }
+    static bool any_counted(pending_calls const* calls) noexcept {
+      return any([&](following const& f) { return f.calls_ == calls && f.counted_; });
     }
 
    private:
+    template <std::predicate<following const&> F>
+    static bool any(F&& is_wanted) noexcept {
+      for (following const* f = innermost_; f != nullptr; f = f->outer_)
+        if (is_wanted(*f)) return true;
+      return false;
+    }
+
     pending_calls const* calls_;
+    bool counted_;
     following const* outer_;
     static inline thread_local following const* innermost_ = nullptr;
   };

@@ -137,6 +137,12 @@ class late_followers final : public pending_calls {
     static late_followers* const all = new late_followers;  // some communicators end with the process
     return *all;
   }
+  // These calls, whose communicator may be gone, if they count a continuation that this thread is running: then it is not, and a
+  // blocking call there waits for further continuations too. Otherwise the late followers.
+  static pending_calls& unless_counting(pending_calls* calls) {
+    if (calls != nullptr && following::any_counted(calls)) return *calls;
+    return of_process();
+  }
   progress advance() noexcept override { return progress::stuck; }
   progress help() noexcept override { return progress::stuck; }
   // It runs on the thread on which it is due: this one, or another that gets to it.
@@ -163,7 +169,7 @@ class continuation final : public pending_call, public follower {
   void run(std::exception_ptr const& thrown) noexcept override {
     std::exception_ptr own = thrown;
     if (!own) {
-      pending_calls::following const here(refused_);
+      pending_calls::following const here(refused_, queue() == refused_);
       try {
         std::invoke(*f_);
       } catch (...) {

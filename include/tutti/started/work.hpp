@@ -94,7 +94,7 @@ class TUTTI_NODISCARD("the call continues without its work, so nothing says when
     if (done() && exception()) return *this;
     detail::pending_calls* const calls = call_ ? call_->queue() : nullptr;
     auto const next = std::make_shared<detail::continuation<std::decay_t<F>>>(
-        done() ? detail::late_followers::of_process() : *calls, calls, std::forward<F>(f));
+        done() ? detail::late_followers::unless_counting(calls) : *calls, calls, std::forward<F>(f));
     if (call_) call_->follow(next);
     else detail::follower::make_due(next);
     detail::follower::run_due();
@@ -132,14 +132,16 @@ namespace detail {
 // The work of several works of one communicator.
 inline work joined(std::span<work const> all) {
   std::vector<std::shared_ptr<pending_call>> calls;
-  pending_calls* queue = &late_followers::of_process();  // if all parts have ended, but the whole finds out later
+  pending_calls* queue = nullptr;
   for (work const& w : all) {
     if (!w.call_) continue;
     calls.push_back(w.call_);
     if (!w.call_->ended()) queue = w.call_->queue();
   }
   if (calls.empty()) return work();
-  auto whole = std::make_shared<joined_call>(*queue, calls.size());
+  // If all parts have ended, the whole may still find out later.
+  pending_calls& counting = queue != nullptr ? *queue : late_followers::unless_counting(calls.front()->queue());
+  auto whole = std::make_shared<joined_call>(counting, calls.size());
   joined_call::follow(whole, calls);
   return work(std::move(whole));
 }
