@@ -170,10 +170,10 @@ class exchange final : public messages_in_flight<Transport> {
 
   template <class Operation>
   Operation prepare(transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout, std::source_location where) {
-    auto const start = [](std::shared_ptr<pending_call> const& call) {
+    auto const begin_it = [](std::shared_ptr<pending_call> const& call) {
       static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
     };
-    return Operation(keep(t, std::move(gaps), timeout, where), +start, engine_.lifetime());
+    return Operation(keep(t, std::move(gaps), timeout, where), +begin_it, engine_.lifetime());
   }
 
   // Repeated tests count as waiting.
