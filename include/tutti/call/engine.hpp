@@ -98,8 +98,8 @@ class engine : public faults_in_call<Transport> {
     for_each_queue([](pending_calls& all) { all.give_up(); });
   }
 
-  // Expires with this engine, for objects that refer to it and may outlive it.
-  std::weak_ptr<void const> lifetime() const noexcept { return lifetime_; }
+  // For objects that refer to this engine and may outlive it: expires with it.
+  std::weak_ptr<engine> reference() const noexcept { return itself_; }
 
   // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
   // which neither receives, the next message that is received reveals it.
@@ -145,7 +145,7 @@ class engine : public faults_in_call<Transport> {
   std::atomic<bool> in_call_ = false;
   std::mutex introducing_;
   shared_places places_;
-  std::shared_ptr<void const> const lifetime_ = std::make_shared<char>();
+  std::shared_ptr<engine> const itself_{this, [](engine*) {}};
 
  public:
   // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and in_call_, which every call uses,

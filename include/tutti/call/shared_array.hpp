@@ -19,20 +19,17 @@ namespace tutti {
 template <element T, transport Transport>
 class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_array {
  public:
-  shared_array(detail::engine<Transport>& owner, std::size_t count)
-      : owner_(&owner), owner_exists_(owner.lifetime()), size_(count) {
+  shared_array(detail::engine<Transport>& owner, std::size_t count) : owner_(owner.reference()), size_(count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
     std::uninitialized_value_construct_n(data_, size_);
   }
   shared_array(shared_array&& other) noexcept
-      : owner_(other.owner_),
-        owner_exists_(std::move(other.owner_exists_)),
+      : owner_(std::move(other.owner_)),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
   shared_array& operator=(shared_array&& other) noexcept {
     std::swap(owner_, other.owner_);
-    std::swap(owner_exists_, other.owner_exists_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
@@ -40,10 +37,10 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
   ~shared_array() {
     if (data_ == nullptr) return;
     auto* const memory = reinterpret_cast<std::byte*>(data_);
-    if (owner_exists_.expired()) {  // and with it memory that is part of the transport
-      if constexpr (requires { Transport::deallocate(memory, std::size_t{}); }) Transport::deallocate(memory, bytes());
-    } else if (owner_->process.is_this()) {
-      owner_->transport().deallocate(memory, bytes());
+    if (auto const owner = owner_.lock()) {
+      if (owner->process.is_this()) owner->transport().deallocate(memory, bytes());
+    } else if constexpr (requires { Transport::deallocate(memory, std::size_t{}); }) {
+      Transport::deallocate(memory, bytes());  // else it was part of the transport
     }
   }
 
@@ -56,8 +53,7 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
  private:
   std::size_t bytes() const { return size_ * sizeof(T); }
 
-  detail::engine<Transport>* owner_;
-  std::weak_ptr<void const> owner_exists_;
+  std::weak_ptr<detail::engine<Transport>> owner_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
