@@ -17,6 +17,7 @@
 
 #include "support/expect.hpp"
 #include "support/sanitized.hpp"
+#include "training/hooks/means.hpp"
 #include "tutti/training.hpp"
 #include "tutti/tutti.hpp"
 
@@ -54,17 +55,8 @@ void low_rank_step(Model& model, F&& f, std::function<bool(std::size_t)> const& 
   model.finish();
 }
 
-template <class Model, class Comm>
-void expect_same_means(Model& model, Comm& comm) {
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    std::vector<float> of_rank_0(model.gradient(i).begin(), model.gradient(i).end());
-    broadcast(comm, of_rank_0, 0);
-    expect(std::ranges::equal(of_rank_0, model.gradient(i)), "ranks have different means");
-  }
-}
-
-// Over all steps, means and residuals add up to the gradients, also where a step leaves a matrix out; what is not compressed is exact. Gradients are small
-// integers, so sums of them are exact.
+// Over all steps, means and residuals add up to the gradients, also where a step leaves a matrix out; what is not
+// compressed is exact. Gradients are small integers, so sums of them are exact.
 template <class Comm>
 void check_low_rank_loses_nothing(Comm& comm, training::data_parallel_options const& options) {
   low_rank_model some;
@@ -82,8 +74,6 @@ void check_low_rank_loses_nothing(Comm& comm, training::data_parallel_options co
         },
         [&](std::size_t i) { return !options.find_unused || i != 2 || step % 3 == 0; });
     expect_same_means(model, comm);
-    expect(model.used(2) || std::ranges::all_of(model.gradient(2), [](float g) { return g == 0; }),
-           "the gradient of an unused parameter is not zero");
     for (std::size_t i = 0; i < model.size(); ++i)
       for (std::size_t k = 0; k < sent[i].size(); ++k)
         sent[i][k] += model.gradient(i)[k] * static_cast<float>(comm.size());
