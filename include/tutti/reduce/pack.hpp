@@ -61,6 +61,15 @@ template <std::size_t N>
 }
 
 #if defined(__x86_64__) && !defined(__CUDACC__)
+// The instruction vcvtph2ps. Clang 22 has no builtin function for it.
+[[gnu::target("avx2,f16c"), gnu::always_inline]] inline eight_floats widen(eight_halves part) {
+#if defined(__clang__)
+  using eight_float16 = _Float16 __attribute__((vector_size(16)));
+  return __builtin_convertvector(reinterpret_cast<eight_float16>(part), eight_floats);
+#else
+  return __builtin_ia32_vcvtph2ps256(part);
+#endif
+}
 // GCC 12 does not vectorise these conversions, so they are written with intrinsics. N is a multiple of 8, or less than 8.
 template <std::size_t N>
 [[gnu::target("avx2,f16c")]] inline void load_halves(half const* in, float* out) {
@@ -69,7 +78,7 @@ template <std::size_t N>
   for (std::size_t i = 0; i < N; i += step) {
     eight_halves part{};
     std::memcpy(&part, in + i, step * sizeof(half));
-    eight_floats const wide = __builtin_ia32_vcvtph2ps256(part);
+    eight_floats const wide = widen(part);
     std::memcpy(out + i, &wide, step * sizeof(float));
   }
 }
