@@ -16,7 +16,7 @@ struct chosen {
   constexpr chosen() = default;
   constexpr chosen(Enum one) : value(one) {}
   template <class Other>
-  constexpr chosen(Other const&) {
+  chosen(Other const&) {  // if constexpr, clang would instantiate it where std::variant only tries it
     static_assert(std::is_void_v<Other>,
                   "options name an algorithm as tutti::algorithm_id::ring, and a protocol as tutti::protocol::pull; an "
                   "algorithm's type goes before the arguments: all_reduce<tutti::ring>(comm, data)");
