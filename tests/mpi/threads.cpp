@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "mpi/ranks.hpp"
 #include "started/threads.hpp"
@@ -39,6 +41,28 @@ TEST_CASE("a progress thread lives beside operations of all kinds over MPI") {
   };
   CHECK(on_ranks(4, stress) == "");
   CHECK(on_ranks(4, hierarchical_ranks, stress) == "");
+}
+
+TEST_CASE("a call and messages, driven by two threads, meet the same peers for the first time over MPI") {
+  REQUIRE(initialise());
+  CHECK(on_ranks(4, [](auto& comm) {
+          progress_thread const moves_all;
+          for (int round = 0; round < 50; ++round) {
+            auto fresh = comm.split(0).value();
+            int const ranks = fresh.size();
+            std::vector<int> sums(300, 1), in(static_cast<std::size_t>(ranks)), out(in.size(), fresh.rank());
+            std::vector<work> all{
+                all_reduce(async(fresh), sums, sum{}, {.algorithm = algorithm_id::recursive_doubling})};
+            for (int peer = 0; peer < ranks; ++peer) {
+              auto const block = static_cast<std::size_t>(peer);
+              all.push_back(isend(fresh, std::span(&out[block], 1), peer));
+              all.push_back(irecv(fresh, std::span(&in[block], 1), peer));
+            }
+            wait_for_all(all);
+            expect(sums == std::vector<int>(300, ranks), "a sum");
+            for (int peer = 0; peer < ranks; ++peer) expect(in[static_cast<std::size_t>(peer)] == peer, "a message");
+          }
+        }) == "");
 }
 
 TEST_CASE("a progress thread lives beside messages, agree, revoke and shrink over MPI") {

@@ -47,7 +47,9 @@ struct mpi_channel {
     std::unique_ptr<slot_window> slots;
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
-    bool listed = false;          // among those with messages that have not left
+    bool listed = false;  // among those with messages of calls that have not left
+    int to = 0;           // of those
+    sender* next_listed = nullptr;
     std::uint64_t confirmed = 0;  // messages that the receiver has received
     std::uint64_t marked = 0;     // and those confirmed once it is known to be in a call after `marked_in`
     std::uint64_t marked_in = 0;

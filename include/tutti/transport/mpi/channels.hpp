@@ -2,11 +2,13 @@
 // Messages between the ranks of an MPI communicator: a channel per peer and track, each with a window of slots.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mpi.h>
+#include <mutex>
 #include <new>
 #include <thread>
 #include <utility>
@@ -32,6 +34,8 @@ namespace tutti::detail {
 // a sender has sent half a window without such confirmation, the first message of each further half is synchronous: it
 // completes only once its receive is matched, and messages are matched in order, so the sender cannot run far ahead.
 // An error of the MPI becomes a fault on the board; the data path throws nothing.
+//
+// One thread may use the tracks of calls while another uses those of messages outside calls. They share only the table of peers.
 class mpi_channels {
  public:
   static constexpr std::size_t slice_bytes = mpi_channel::slice_bytes;
@@ -58,7 +62,10 @@ class mpi_channels {
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
-    if (!std::exchange(out.listed, true)) busy_.push_back({&out, to});
+    if (!std::exchange(out.listed, true)) {
+      out.to = to;
+      out.next_listed = std::exchange(listed_, &out);
+    }
     std::uint64_t const unconfirmed = out.published - out.confirmed_by(board_, to);
     mpi_channel::head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
     send(out, to, track, front, bytes, unconfirmed);
@@ -76,17 +83,25 @@ class mpi_channels {
     sender& out = outgoing(to, track);
     return out.sent >= count || (advance(out, to), out.sent >= count);
   }
-  // Whether all messages of all channels have left.
+  // Whether all messages of all channels have left. Only while closing.
   bool idle() noexcept {
-    for (int const to : known_)
+    for (met const& peer : met_)
       for (int track = 0; track < tracks_; ++track)
-        if (!advance(outgoing(to, track), to)) return false;
+        if (!advance(peer.ends[track].out, peer.rank)) return false;
     return true;
   }
   // Whether all messages of calls have left, so that no receiver depends on this rank to poll.
   bool all_sent() noexcept {
-    std::erase_if(busy_, [&](busy const& b) { return advance(*b.out, b.to) && std::exchange(b.out->listed, false); });
-    return busy_.empty();
+    for (sender** next = &listed_; *next != nullptr;) {
+      sender& out = **next;
+      if (!advance(out, out.to)) {
+        next = &out.next_listed;
+      } else {
+        out.listed = false;
+        *next = out.next_listed;
+      }
+    }
+    return listed_ == nullptr;
   }
 
   // -- Receiving: peek, use the view, release.
@@ -149,15 +164,15 @@ class mpi_channels {
 
   // Cancels the posted receives. A slot that a stalled sender has begun to fill is left to the MPI.
   void cancel_receives(deadline until) noexcept {
-    for (int const from : known_)
-      for (int track = 0; track < tracks_; ++track) incoming(from, track).cancel(until);
+    for (met const& peer : met_)
+      for (int track = 0; track < tracks_; ++track) peer.ends[track].in.cancel(until);
     while (unexpected_ && unexpected_->request != MPI_REQUEST_NULL && !done(unexpected_->request, rank_))
       if (until.passed()) static_cast<void>(unexpected_.release());
   }
   // Leaves the memory of messages that have not left to the MPI.
   void abandon_sends() noexcept {
-    for (int const to : known_)
-      for (int track = 0; track < tracks_; ++track) outgoing(to, track).abandon();
+    for (met const& peer : met_)
+      for (int track = 0; track < tracks_; ++track) peer.ends[track].out.abandon();
   }
 
   // -- Calls of the MPI. Raises an error as a fault, except the loss of a rank, which the waiting caller identifies. Returns
@@ -181,18 +196,17 @@ class mpi_channels {
   using receiver = mpi_channel::receiver;
   static constexpr std::size_t window = mpi_channel::window;
 
-  struct busy {
-    sender* out;
-    int to;
+  struct met {
+    int rank;
+    std::unique_ptr<mpi_channel::ends[]> ends;
   };
 
-  bool knows(int peer) const noexcept { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
-  sender& outgoing(int to, int track) noexcept {
-    return peers_[static_cast<std::size_t>(to)][static_cast<std::size_t>(track)].out;
+  mpi_channel::ends* ends_with(int peer) const noexcept {
+    return peers_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire);
   }
-  receiver& incoming(int from, int track) noexcept {
-    return peers_[static_cast<std::size_t>(from)][static_cast<std::size_t>(track)].in;
-  }
+  bool knows(int peer) const noexcept { return ends_with(peer) != nullptr; }
+  sender& outgoing(int to, int track) noexcept { return ends_with(to)[track].out; }
+  receiver& incoming(int from, int track) noexcept { return ends_with(from)[track].in; }
 
   // Whether the loss of a rank may be why a call of the MPI has failed. A connection breaks a moment before its process has ended, and
   // ranks that see the process tell those that do not, once they have waited for it.
@@ -219,10 +233,10 @@ class mpi_channels {
   }
   [[gnu::cold]] bool meet(int peer) noexcept {
     try {
-      auto all = std::make_unique<mpi_channel::ends[]>(static_cast<std::size_t>(tracks_));
-      busy_.reserve((known_.size() + 1) * static_cast<std::size_t>(tracks_));  // publish must not allocate
-      known_.push_back(peer);
-      peers_[static_cast<std::size_t>(peer)] = std::move(all);
+      std::lock_guard const lock(meeting_);
+      if (knows(peer)) return true;
+      met_.push_back({peer, std::make_unique<mpi_channel::ends[]>(static_cast<std::size_t>(tracks_))});
+      peers_[static_cast<std::size_t>(peer)].store(met_.back().ends.get(), std::memory_order_release);
     } catch (std::bad_alloc const&) {
       fail_without_memory(peer);
     }
@@ -267,10 +281,10 @@ class mpi_channels {
   int rank_;
   int ranks_;
   int tracks_;
-  std::vector<std::unique_ptr<mpi_channel::ends[]>>
-      peers_;               // by track; null for those that no channel has been used with
-  std::vector<int> known_;  // the others
-  std::vector<busy> busy_;  // channels with messages that have not left
+  std::vector<std::atomic<mpi_channel::ends*>> peers_;  // by track; null for those that no channel has been used with
+  std::mutex meeting_;
+  std::vector<met> met_;      // the others, under the lock
+  sender* listed_ = nullptr;  // the first of the channels with messages of calls that have not left
   std::unique_ptr<mpi_channel::lone_slot> unexpected_;
   std::vector<MPI_Request> farewells_;
 };
