@@ -119,11 +119,77 @@ TEST_CASE("where no rule fits, the model decides") {
   };
   // Few hops for small messages, the least bytes for large ones, and no root for a barrier.
   CHECK(chosen(collective::all_reduce, 8, 32) == algorithm_id::one_shot);
-  CHECK(chosen(collective::all_reduce, 1024, 32) == algorithm_id::recursive_doubling);
+  CHECK(chosen(collective::all_reduce, 4096, 32) == algorithm_id::recursive_doubling);
   CHECK(chosen(collective::all_reduce, 64 << 20, 32) == algorithm_id::two_shot);
   CHECK(chosen(collective::barrier, 0, 32) != algorithm_id::binomial_tree);
   CHECK(chosen(collective::all_gather, 1 << 20, 16) == algorithm_id::one_shot);
-  CHECK(chosen(collective::scan, 1 << 20, 16) == algorithm_id::recursive_doubling);
+  CHECK(chosen(collective::scan, 4096, 16) == algorithm_id::recursive_doubling);
+  CHECK(chosen(collective::scan, 1 << 20, 16) == algorithm_id::ring);  // slices stream along the chain
+}
+
+TEST_CASE("where no rule fits, shared memory is judged by what each core reads and writes") {
+  auto const work = [](algorithm_id id, collective c) { return work_of(find_schedule(id, c), c, 8).core; };
+  // A block is read, kept and passed on in one pass; otherwise it is copied into a slot for every other rank.
+  CHECK(work(algorithm_id::ring, collective::all_gather).staged == 7 * 3 + 2);
+  CHECK(work(algorithm_id::one_shot, collective::all_gather).staged == 7 * 4 + 2);
+  CHECK(work(algorithm_id::one_shot, collective::all_gather).in_place == 7 * 2 + 2);
+  CHECK(work(algorithm_id::one_shot, collective::all_gather).fetched == 7);
+  CHECK(work(algorithm_id::one_shot, collective::all_gather).besides == 2);
+  // Eight contributions are read in one pass, or added one by one.
+  core_work const at_once = work(algorithm_id::one_shot, collective::reduce_scatter),
+                  in_turn = work(algorithm_id::recursive_halving, collective::reduce_scatter);
+  CHECK(at_once.combined == in_turn.combined);
+  CHECK(at_once.staged < in_turn.staged);
+  // The root of a broadcast copies the message for every other rank, or every other rank reads the root's memory.
+  core_work const root = work(algorithm_id::one_shot, collective::broadcast);
+  CHECK(root.staged == 14);
+  CHECK(root.in_place == 2);
+  CHECK(root.served == 7);
+}
+
+TEST_CASE("on machines with more cores than were measured, the built-in tables choose what other libraries do") {
+  for (shipped_table const& one : shipped_tables)
+    for (int const ranks : {4, 8, 16, 32, 64}) {
+      tuning tuned(one.table);
+      auto const chosen = [&](collective c, std::size_t bytes, bool pulls = true) {
+        return tuned.select({.what = c, .bytes = bytes, .ranks = ranks, .pulls = pulls});
+      };
+      CAPTURE(one.table.machine);
+      CAPTURE(ranks);
+      // A packet is written once for all who read it.
+      CHECK(chosen(collective::broadcast, 8).algorithm == algorithm_id::one_shot);
+      if (ranks <= 16)
+        for (collective const c : {collective::all_reduce, collective::all_gather, collective::barrier})
+          CHECK(chosen(c, 8).algorithm == algorithm_id::one_shot);
+      // Bytes decide: every rank combines a part, or slices stream along a chain.
+      CHECK(chosen(collective::all_reduce, 64 << 20).algorithm == algorithm_id::two_shot);
+      CHECK(chosen(collective::reduce_scatter, 1 << 20).algorithm == algorithm_id::one_shot);
+      CHECK(chosen(collective::reduce, 64 << 20).algorithm == algorithm_id::ring);
+      CHECK(chosen(collective::scan, 64 << 20).algorithm == algorithm_id::ring);
+      CHECK(chosen(collective::all_to_all, 1 << 20).algorithm == algorithm_id::one_shot);
+      // Many ranks copy from the root faster than the root copies for all of them.
+      if (ranks >= 8) {
+        CHECK(chosen(collective::scatter, 1 << 20).algorithm == algorithm_id::one_shot);
+        CHECK(chosen(collective::scatter, 1 << 20).how == protocol::pull);
+      }
+      CHECK(chosen(collective::scatter, 4096).how == protocol::automatic);
+      CHECK(chosen(collective::scatter, 1 << 20, false).how == protocol::automatic);
+    }
+}
+
+TEST_CASE("times that are measured at start do not choose the algorithm on one node, whose sums keep their bits") {
+  tuning const before;
+  tuning noisy = before;
+  link_times now;
+  for (distance const d : every_distance) now[d] = {7'000'000, 900'000};
+  noisy.take_links(now);
+  for (collective const c : every_collective)
+    for (int const ranks : {2, 3, 8, 32})
+      for (std::size_t bytes = 8; bytes < std::size_t{1} << 30; bytes *= 4)
+        for (bool const crowded : {false, true}) {
+          problem const p{.what = c, .bytes = bytes, .ranks = ranks, .crowded = crowded, .pulls = true};
+          CHECK(tuning(before).select(p).algorithm == noisy.select(p).algorithm);
+        }
 }
 
 TEST_CASE("over nodes, rules for nodes decide") {

@@ -106,8 +106,8 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<result> const& resu
   return out;
 }
 
-// Fits the four constants of the cost model, all at least 0, by least squares of the relative errors, with coordinate descent. The model
-// does not cover pulled messages, so they are left out.
+// Fits the four constants of the cost model, all at least 0, by least squares of the relative errors, with coordinate descent. They
+// do not describe fetched messages, which are left out.
 inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded) {
   struct sample {
     std::array<double, 4> terms;  // each divided by the measured time
@@ -118,11 +118,14 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
     if (r.crowded != crowded || r.how != tutti::protocol::automatic) continue;
     auto const [at, fresh] = known.try_emplace({r.of.what, {r.algorithm, r.of.ranks}});
     if (fresh) at->second = tutti::detail::work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
+    tutti::detail::problem const of{.what = r.of.what, .bytes = r.of.bytes, .ranks = r.of.ranks};
+    tutti::protocol const how =
+        is_packet(r.algorithm, of) ? tutti::protocol::packet : tutti::protocol::staged;  // in private arrays
     std::array<double, 4> terms{};
     for (std::size_t k = 0; k < terms.size(); ++k) {
       std::array<std::uint64_t, 4> unit{};
       unit[k] = 1'000'000;
-      terms[k] = static_cast<double>(time_of(at->second, r.of.bytes, {unit[0], unit[1], unit[2], unit[3]})) / 1e9 /
+      terms[k] = static_cast<double>(time_in_memory(at->second, of, {unit[0], unit[1], unit[2], unit[3]}, how)) / 1e9 /
                  r.nanoseconds;
     }
     samples.push_back({terms});

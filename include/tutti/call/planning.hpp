@@ -74,8 +74,7 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
 template <class Transport>
 std::size_t longest_packet(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
-  if constexpr (shares_packets<Transport>)
-    return max_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
+  if constexpr (shares_packets<Transport>) return longest_shared_packet(r.what, ranks);
   else if constexpr (has_eager_limit<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
   else return 0;
 }

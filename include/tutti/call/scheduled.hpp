@@ -2,7 +2,6 @@
 // Carries out a call that has begun: by packets, or slice by slice by a schedule.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -16,13 +15,6 @@ namespace tutti::detail {
 // on 2 ranks take 0.8 of the time, and 128 MiB 0.75 (AMD EPYC, Zen 4). If it is only moved, 8 MiB by all_gather take 1.2 times as
 // long with them (Granite Rapids).
 constexpr std::size_t streamed_output(bool combined) { return std::size_t{combined ? 8u : 32u} << 20; }
-
-// Fetched slices are larger than slots, because each costs a system call of half a microsecond. All slices that are combined at once
-// fit a second-level cache; those that are only moved need not, and are larger: 2 and 8 MiB by gather take 0.9 of the time.
-constexpr std::size_t fetched_slice(int ranks, bool combined) {
-  std::size_t const share = (std::size_t{combined ? 256u : 1024u} << 10) / static_cast<std::size_t>(ranks - 1);
-  return share < slot_bytes ? slot_bytes : std::bit_floor(share);
-}
 
 // While a message is known to be short, each slice leaves at once, without asking whether its receiver is waiting.
 template <class Transport>

@@ -16,9 +16,6 @@
 
 namespace tutti::detail {
 
-// A rank can show at most so many bytes in one call, blocks for other ranks included.
-inline constexpr std::size_t max_packet_bytes = packet_lines * packet_bytes;
-
 // The room for one rank's message in an inbox, which has as much for each rank.
 inline constexpr std::size_t packet_stride = (max_packet_bytes + cache_line - 1) / cache_line * cache_line;
 

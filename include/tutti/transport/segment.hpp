@@ -61,6 +61,8 @@ struct alignas(cache_line) channel {
 // Packets: flag and data share each line. Sets of lines rotate, one set per call; see execute/packet.hpp.
 inline constexpr std::size_t packet_bytes = 56;
 inline constexpr std::size_t packet_lines = 37;
+// A rank can show at most so many bytes in one call, blocks for other ranks included.
+inline constexpr std::size_t max_packet_bytes = packet_lines * packet_bytes;
 // Near sets serve calls in which all ranks hear from all, so no rank gets more than one round ahead. They stay in the
 // first-level cache: 2 KiB take 0.33 us with 2 sets, 0.4 with 4, 0.55 with 8.
 inline constexpr std::size_t near_sets = 2;

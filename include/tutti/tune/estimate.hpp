@@ -11,9 +11,21 @@
 
 namespace tutti::detail {
 
+// What a core does to memory that ranks share, in chunks: of each kind, the most that one rank has to do. A byte counts once
+// where it is read and once where it is written, and a reduction reads all sources in one pass.
+struct core_work {
+  std::uint64_t staged = 0;    // read and written if messages pass through slots
+  std::uint64_t in_place = 0;  // the same if receivers read messages in the sender's memory
+  std::uint64_t combined = 0;  // combined with others
+  std::uint64_t fetched = 0;   // copied by the kernel out of the sender's private memory
+  std::uint64_t besides = 0;   // read and written if messages are fetched, without `fetched`
+  std::uint64_t served = 0;    // of this rank's memory, read by others
+};
+
 // The effort of one slice through the whole schedule, and of each further slice if slices stream.
 struct estimated_work {
   analyze::effort first, further;
+  core_work core;
   std::uint64_t chunks = 1;  // of the message in all lanes; of one block if chunks are blocks
   bool streams = false;
 };
@@ -45,6 +57,33 @@ constexpr std::uint64_t time_of(analyze::effort const& e, std::uint64_t chunk_by
   std::uint64_t const slices = (chunk + streamed_slice - 1) / streamed_slice;
   return time_of(w.first, streamed_slice, c, far) + (slices - 1) * time_of(w.further, streamed_slice, c, far);
 }
+
+// Smaller messages are not fetched.
+inline constexpr std::size_t least_fetched = 64 * 1024;
+// The cost of a fetch (process_vm_readv) and of a byte of it. The kernel pins every page, which limits it to 5 to 10 GB/s.
+inline constexpr link_time assumed_fetch{1'000'000, 100'000};
+// So many ranks can read one rank's memory without slowing each other down. More contend for its caches, and fetches for its page
+// table. (Chakraborty, Subramoni, Panda, "Contention-aware kernel-assisted MPI collectives for multi-/many-core systems", 2017.)
+inline constexpr std::uint64_t undisturbed_readers = 8;
+
+// The time of a call through shared memory, by protocol packet, staged, direct or pull. What each core reads and writes limits long
+// messages. `sent` is the cost of a byte that passes through a slot: its sender reads and writes it, and so does its receiver. A packet
+// takes half the time of a slot, because flag and data share a line, and its sender writes it once, whatever the number of receivers.
+[[gnu::cold]] std::uint64_t time_in_memory(estimated_work const& w, problem const& p, costs const& c, protocol how);
+
+// Whether packets carry a call through shared memory.
+constexpr bool is_packet(algorithm_id id, problem const& p) {
+  return id == algorithm_id::one_shot && !p.ragged && p.bytes <= longest_shared_packet(p.what, p.ranks);
+}
+
+// Ranks do not know which kind of memory their peers use, so the time is the mean for private memory and for memory that peers read in
+// place. `how`: pull if that is the fastest way to move private memory.
+struct memory_estimate {
+  protocol how = protocol::automatic;
+  std::uint64_t picoseconds = 0;
+};
+[[gnu::cold]] memory_estimate estimate_in_memory(algorithm_id id, estimated_work const& w, problem const& p,
+                                                 costs const& c);
 
 // Reduces a problem to the number of ranks and nodes that work_of can still search, in one level and in two.
 constexpr problem in_small(problem p) {

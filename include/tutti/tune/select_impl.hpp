@@ -90,10 +90,13 @@ TUTTI_INLINE choice tuning::estimate(problem const& p, costs const& c, link_time
   for (std::size_t i = 0; i < works.size(); ++i) {
     auto const id = static_cast<algorithm_id>(i + 1);
     if (!objection(id, p).empty()) continue;
-    std::uint64_t const time = time_of(works[i], p.bytes, c, far);
-    if (out.algorithm == algorithm_id::automatic || time < out.picoseconds) {
+    auto const [how, time] = p.messages ? memory_estimate{.picoseconds = time_of(works[i], p.bytes, c, far)}
+                                        : estimate_in_memory(id, works[i], p, c);
+    // Of equals the last, because one_shot follows the algorithms that take several rounds.
+    if (out.algorithm == algorithm_id::automatic || time <= out.picoseconds) {
       out.runner_up = std::exchange(out.algorithm, id);
       out.runner_up_picoseconds = std::exchange(out.picoseconds, time);
+      out.how = how;
     } else if (out.runner_up == algorithm_id::automatic || time < out.runner_up_picoseconds) {
       out.runner_up = id;
       out.runner_up_picoseconds = time;
@@ -136,6 +139,7 @@ TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
                         .ranks = of.across ? p.node_count : ranks_of_largest(p),
                         .commutative = p.commutative,
                         .crowded = p.crowded,
+                        .messages = true,  // priced alike inside and across, as the times of links are
                         .schedules = p.schedules};
     if (alone.ranks == 1) continue;
     out += estimate(alone, constants(p.crowded, of.across ? distance::across : p.inside)).picoseconds;

@@ -124,7 +124,8 @@ struct rule {
   }
 };
 
-// The constants of the cost model (analyze/cost.hpp, with the gap of LogGP): picoseconds, and femtoseconds per byte.
+// The constants of the cost model (analyze/cost.hpp, with the gap of LogGP; through shared memory, estimate.hpp): picoseconds, and
+// femtoseconds per byte.
 struct costs {
   std::uint64_t hop = 0;       // a message that others wait for
   std::uint64_t message = 0;   // a further message through the same port
