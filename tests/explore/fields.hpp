@@ -77,6 +77,7 @@ inline std::string field_of_rank(std::size_t offset) {
                                      {offsetof(rank_page, vote), "vote"},
                                      {offsetof(rank_page, proposed), "proposed"},
                                      {offsetof(rank_page, known_names), "known_names"},
+                                     {offsetof(rank_page, leaving), "leaving"},
                                      {offsetof(rank_page, near), "near"},
                                      {offsetof(rank_page, far), "far"},
                                      {offsetof(rank_page, found), "found"}};

@@ -195,6 +195,60 @@ void check_leaving(Comm& comm) {
   if (!leaves) expect_error(e, error_code::rank_left, "rank 1 closed its communicator after call #1");
 }
 
+// Rank 1 closes its communicator because one of its calls was refused, or because of another exception.
+template <class Comm>
+void check_leaving_with_a_reason(Comm& comm) {
+  bool const leaves = comm.rank() == 1;
+  std::vector<float> four(4), five(5);
+  auto const check = [&](auto&& call, error_code own, error_code others, std::string const& reason) {
+    error const e = shared_error(
+        comm,
+        [&](auto& group) {
+          Comm closes_here(std::move(*group));
+          call(closes_here);
+        },
+        !leaves);
+    expect_error(e, leaves ? own : others, reason);
+    if (!leaves) expect(!e.way_out().empty() && e.way_out().find("all ranks") == std::string::npos, e.way_out());
+  };
+  check([&](auto& c) { all_reduce(c, four, leaves ? five : four); }, error_code::bad_argument, error_code::rank_left,
+        "the output of all_reduce has 5 elements, but the input has 4");
+  check([&](auto& c) { all_reduce(c, four, sum{}, {.timeout = std::chrono::seconds(leaves ? -1 : 100)}); },
+        error_code::bad_argument, error_code::rank_left, "options::timeout is negative");
+  check(
+      [&](auto& c) {
+        if (leaves) send(c, four, comm.size());
+        recv(c, four, 1);
+      },
+      error_code::bad_argument, error_code::rank_left, "send names rank " + std::to_string(comm.size()));
+  check(
+      [&](auto& c) {
+        if (leaves) throw error({.code = error_code::system, .what = "an exception made rank 1 close it"});
+        all_reduce(c, four);
+      },
+      error_code::system, error_code::rank_left, "an exception made rank 1 close it");
+}
+
+// A refused call is forgotten once the rank has made another.
+template <class Comm>
+void check_going_on_after_a_refusal(Comm& comm) {
+  bool const leaves = comm.rank() == 1;
+  std::vector<float> four(4), five(5);
+  error const e = shared_error(
+      comm,
+      [&](auto& group) {
+        if (leaves) expect_error(error_of([&] { all_reduce(*group, four, five); }), error_code::bad_argument, "");
+        all_reduce(*group, four);
+        error const found = leaves ? error({}) : error_of([&] { all_reduce(*group, four); });
+        group.reset();
+        throw found;
+      },
+      !leaves);
+  if (leaves) return;
+  expect_error(e, error_code::rank_left, "rank 1 closed its communicator after call #2");
+  expect(e.happened().find("refused") == std::string::npos, e.what());
+}
+
 template <class Comm>
 void check_calls_after_an_error(Comm& comm) {
   error const e = shared_error(comm, [&](auto& group) {
@@ -215,6 +269,8 @@ void check_disagreements(Comm& comm) {
   check_absence(comm);
   check_absence_of_two(comm);
   check_leaving(comm);
+  check_leaving_with_a_reason(comm);
+  check_going_on_after_a_refusal(comm);
   check_calls_after_an_error(comm);
 }
 

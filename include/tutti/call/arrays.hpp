@@ -12,6 +12,7 @@
 #include "tutti/call/packed_arrays.hpp"
 #include "tutti/call/perform.hpp"
 #include "tutti/call/uneven_blocks.hpp"
+#include "tutti/core/error.hpp"
 
 namespace tutti::detail {
 
@@ -37,7 +38,7 @@ To* as_elements(From* data) {
 // `root` does not matter where there is none. `Packing` is void, unless it takes the place of what the arrays choose.
 template <collective C, class Algorithm, class Packing = void, class Comm, class In, class Out, class Op>
 returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op const& op, int root, options const& o,
-                                    std::source_location where) {
+                                    std::source_location where) try {
   using T = typename Out::value_type;
   using body = typename body_for<T, Op>::type;
   using operation = typename body_for<T, Op>::operation;
@@ -65,6 +66,9 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
   if constexpr (is_gapped<memory>) arrays.describe(c.memory);
   if constexpr (std::is_void_v<Packing>) return perform(comm, c, std::move(arrays).packing());
   else return perform(comm, c, Packing());
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 // -- _v forms.
@@ -82,7 +86,7 @@ counts_and_offsets lists_for(Comm& comm, std::source_location where) {
 template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
 returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const& sent, Out const& out,
                                     block_sizes const& received, Op const& op, int root, options const& o,
-                                    std::source_location where) {
+                                    std::source_location where) try {
   using T = typename Out::value_type;
   using body = typename body_for<T, Op>::type;
   using operation = typename body_for<T, Op>::operation;
@@ -106,6 +110,9 @@ returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const&
       body_for<T, Op>::of(op)};
   if constexpr (is_gapped<memory>) arrays.describe(c.memory);
   return perform(comm, c, std::move(arrays).packing());
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 }  // namespace tutti::detail

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
@@ -89,6 +90,14 @@ class engine : public faults_in_call<Transport> {
   [[gnu::cold]] void give_up_messages() noexcept {
     give_up([] { return std::string("its messages"); });
   }
+  // Called before an error that is this rank's own leaves its call. Should the rank leave without making another in its
+  // place, its peers learn why.
+  [[gnu::cold]] void note_refusal(error const& e) noexcept;
+  // Called before this rank leaves: the same if an exception is on its way, of which nothing else is known.
+  [[gnu::cold]] void note_exception() noexcept {
+    if (notices_ && std::uncaught_exceptions() > 0 && refused_ != this->sequence() + 1)
+      notices_->explain_leaving(circumstance::exception, {});
+  }
   // Called before a call or message throws: if that is a fault, all others in flight end too, because the program may then
   // release their memory.
   [[gnu::cold]] void stop_in_flight_if_faulty() noexcept {
@@ -143,8 +152,9 @@ class engine : public faults_in_call<Transport> {
   std::uint64_t history_ = 0;  // a hash of all calls
   // Finds most calls of two threads at once. They would have to begin within nanoseconds of each other to go unnoticed.
   std::atomic<bool> in_call_ = false;
-  std::mutex introducing_;
+  std::mutex introducing_;  // names, and reasons to leave
   shared_places places_;
+  std::uint64_t refused_ = 0;  // in place of which call one was refused
   std::shared_ptr<engine> const itself_{this, [](engine*) {}};
 
  public:
@@ -182,6 +192,7 @@ engine<Transport>::~engine() {
   started.reset();
   messages.reset();
   if (ranks() == 1) return;
+  note_exception();
   this->compare_last_calls();
   if constexpr (has_levels<Transport>) {
     levels->end_started();
@@ -212,6 +223,20 @@ void engine<Transport>::give_up(Describe const& what) noexcept {
                    circumstance::exception});
   transport().wake_all();
   this->withdraw();
+}
+
+template <transport Transport>
+void engine<Transport>::note_refusal(error const& e) noexcept {
+  bool const own = e.code() == error_code::bad_argument || e.code() == error_code::buffer_in_use;
+  if (ranks() == 1 || !own || !process.is_this()) return;
+  {
+    std::lock_guard const lock(introducing_);
+    refused_ = this->sequence() + 1;
+    auto const text = [&] { return join({e.happened(), " (", shared_file(e.where()), ":", e.where().line(), ")"}); };
+    notices_->explain_leaving(circumstance::refused, text_or(text, "out of memory"));
+  }
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = levels->only_node()) node->engine().note_refusal(e);
 }
 
 template <transport Transport>

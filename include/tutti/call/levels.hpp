@@ -93,8 +93,14 @@ class levels {
 
   // Tells the ranks of both parts that this one leaves, before it waits for those of one to leave too.
   void leave() noexcept {
-    if (inside_.size() > 1) inside_.engine().transport().leave();
-    if (across_) across_->engine().transport().leave_at_once();
+    if (inside_.size() > 1) {
+      inside_.engine().note_exception();
+      inside_.engine().transport().leave();
+    }
+    if (across_) {
+      across_->engine().note_exception();
+      across_->engine().transport().leave_at_once();
+    }
   }
 
   // Called when the whole has a fault: no rank waits for another in a part.

@@ -12,6 +12,7 @@
 #include "tutti/call/levels.hpp"
 #include "tutti/call/native.hpp"
 #include "tutti/call/packed_arrays.hpp"
+#include "tutti/core/error.hpp"
 
 namespace tutti {
 namespace detail {
@@ -44,6 +45,17 @@ namespace detail {
 // The return type of a collective on it: void, work, persistent, or void.
 template <communicating Comm>
 using returned_by = typename returns<std::remove_reference_t<Comm>>::type;
+
+// For peers that wait for a call that this rank may never make; ranks of devices do without. Throws if that was on a batch that has
+// outlived its communicator.
+template <class Comm>
+[[gnu::cold, gnu::noinline]] void note_refusal(Comm& comm, error const& e) {
+  if constexpr (defers_calls<Comm>) {
+    note_refusal(comm.blocking(), e);
+  } else if constexpr (is_communicator<Comm>) {
+    if (comm.size() > 1) comm.engine().note_refusal(e);
+  }
+}
 
 // The engine that carries out a call, or null. If all ranks are on one node, the node's communicator carries out every
 // call that asks neither for the library nor for levels.

@@ -31,17 +31,22 @@ inline call_words to_words(request const& r, plan const& p) {
           0};
 }
 
-// A call site as peers know it: the number of a file, and a line; 0 if it is unknown. introduce(number, name) publishes
-// the end of the file's name on the board.
-template <class Introduce>
-[[gnu::cold, gnu::noinline]] std::uint64_t to_shared_word(std::source_location where, Introduce&& introduce) {
+// The end of a file's name, as peers know it.
+[[gnu::cold]] inline std::string_view shared_file(std::source_location where) {
   constexpr std::size_t longest = sizeof(name_record::text) - 1;
   std::string_view file = where.file_name();
-  if (file.empty()) return 0;
   if (file.size() > longest) {
     file.remove_prefix(file.size() - longest);
     if (std::size_t const folder = file.find('/'); folder != file.npos) file.remove_prefix(folder + 1);
   }
+  return file;
+}
+// A call site as peers know it: the number of a file, and a line; 0 if it is unknown. introduce(number, name) publishes
+// the file on the board.
+template <class Introduce>
+[[gnu::cold, gnu::noinline]] std::uint64_t to_shared_word(std::source_location where, Introduce&& introduce) {
+  std::string_view const file = shared_file(where);
+  if (file.empty()) return 0;
   introduce(name_id(file), file);
   return std::uint64_t{name_id(file)} << 32 | where.line();
 }

@@ -171,7 +171,9 @@ void faults<Transport>::revoke_for_survivors() {
   std::string const shrinks = join({"rank ", rank(), " is shrinking the communicator to the remaining ranks"});
   if (gone == ranks()) return revoke(shrinks);
   error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
-  notices_->raise({static_cast<int>(code), rank(), gone, join({states().departure(code, gone), ", and ", shrinks})});
+  auto const why = states().why_gone(gone);
+  notices_->raise({static_cast<int>(code), rank(), gone,
+                   join({states().departure(code, gone), ", and ", shrinks, why.text}), why.when});
   transport_->wake_all();
 }
 

@@ -210,9 +210,11 @@ void faults_in_call<Transport>::query_peers(std::source_location where) {
 
 template <transport Transport>
 void faults_in_call<Transport>::raise_gone(error_code code, int peer, std::source_location where) {
-  this->raise({static_cast<int>(code), rank(), peer,
-               join({states().departure(code, peer), ", while rank ", rank(), " is in ", this_call()})},
-              where, this->in_call);
+  auto const why = states().why_gone(peer);
+  this->raise(
+      {static_cast<int>(code), rank(), peer,
+       join({states().departure(code, peer), ", while rank ", rank(), " is in ", this_call(), why.text}), why.when},
+      where, this->in_call);
 }
 
 template <transport Transport>

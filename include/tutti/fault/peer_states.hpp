@@ -31,6 +31,12 @@ class peer_states {
   [[gnu::cold]] std::string said_of(int peer, std::uint64_t call) const;
   // How a rank has ended or left.
   [[gnu::cold]] std::string departure(error_code code, int peer) const;
+  // The end of a sentence on such a rank: why, if the rank has said so.
+  struct explanation {
+    std::string text{};
+    circumstance when = circumstance::usual;
+  };
+  [[gnu::cold]] explanation why_gone(int peer) const;
 
   // The earliest call up to `last` still on the board in which a peer makes a different call; 0 if there is none. This rank
   // may have finished that call already, since not every rank waits in every call.
@@ -85,6 +91,16 @@ std::string peer_states<Transport>::departure(error_code code, int peer) const {
   bool const unheard = tutti::detail::queries_peers<Transport> && notices_->called(peer) == 0;
   return join({left ? join({"rank ", peer, " closed its communicator "}) : join({transport_.describe(peer), " ended "}),
                unheard ? join({"before rank ", rank(), " heard from it"}) : last_call(peer)});
+}
+
+template <transport Transport>
+typename peer_states<Transport>::explanation peer_states<Transport>::why_gone(int peer) const {
+  leaving_reason const said = notices_->reason_to_leave(peer);
+  if (said.when == circumstance::usual) return {};
+  return {said.when == circumstance::refused
+              ? join({"; rank ", peer, " then made a call that was refused: ", said.text})
+              : join({"; an exception made rank ", peer, " close it"}),
+          said.when};
 }
 
 template <transport Transport>

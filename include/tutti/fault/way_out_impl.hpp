@@ -33,6 +33,7 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
       return "end this process, or start a new job with it; find out what held it up, or raise "
              "shrink_options::exclude_after";
     case error_code::rank_left:
+      if (when == circumstance::refused) return "correct the call of that rank that was refused";
       return when == circumstance::exception
                  ? "find out what that rank threw; after an exception, no rank can continue with this communicator"
                  : "all ranks must make the same calls before they close their communicators";

@@ -49,12 +49,13 @@ class message_faults {
 
   [[noreturn, gnu::cold]] void raise_departure(transfer const& t, error_code code, int peer,
                                                std::source_location where) {
+    auto const why = engine_.states().why_gone(peer);
     raise(code, peer,
           join({code == error_code::rank_left
                     ? join({"rank ", peer, " closed its communicator"})
                     : join({engine_.transport().describe(peer), " ended, ", engine_.states().doing(peer)}),
-                ", while rank ", engine_.rank(), " is in ", text(t)}),
-          where);
+                ", while rank ", engine_.rank(), " is in ", text(t), why.text}),
+          where, why.when);
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),

@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/call/elements.hpp"
+#include "tutti/call/perform.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/message/receive_work.hpp"
 #include "tutti/started/asynchronous.hpp"
@@ -18,8 +21,8 @@ namespace tutti::detail {
 
 // `array`: what is sent, or has room for what is received.
 template <class Comm, class Array>
-void check_message(Comm const& comm, char const* what, Array const& array, int peer, int tag, bool receives,
-                   std::source_location where) {
+void check_message(Comm& comm, char const* what, Array const& array, int peer, int tag, bool receives,
+                   std::source_location where) try {
   if (!is_possible_size<typename Array::value_type>(array.size()))
     refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
   if constexpr (requires { array.data(); })
@@ -35,14 +38,20 @@ void check_message(Comm const& comm, char const* what, Array const& array, int p
   if (tag < 0 && !(receives && tag == any_tag))
     refuse(comm.rank(), join({what, " has tag ", tag}),
            receives ? "use a tag of 0 or more, or any_tag" : "use a tag of 0 or more", where);
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 template <class Comm>
-void check_options(Comm const& comm, char const* what, options const& o, std::source_location where) {
+void check_options(Comm& comm, char const* what, options const& o, std::source_location where) try {
   if (o.algorithm != algorithm_id::automatic || o.protocol != protocol::automatic)
     refuse(comm.rank(), join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
   if (o.timeout.count() < 0)
     refuse(comm.rank(), "options::timeout is negative",
            "leave it 0 for the timeout of the communicator, or set a positive time", where);
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 template <class T>
@@ -164,6 +173,22 @@ auto receive_array(Comm& comm, Array const& out, int from, int tag, options cons
     if (from != no_rank) run_transfers(comm, {&t, 1}, {&taken.gaps, 1}, o, where);
     return received_of(t);
   }
+}
+
+template <class Comm, class In, class Out>
+received exchange_arrays(Comm& comm, In const& in, int to, Out const& out, int from, int tag, options const& o,
+                         std::source_location where) {
+  check_message(comm, "send_recv", in, to, tag, false, where);
+  check_message(comm, "send_recv", out, from, tag, true, where);
+  check_options(comm, "send_recv", o, where);
+  auto const taken = message_array_of<typename Out::value_type>(out);
+  auto const sent = message_array_of<typename In::value_type const>(in);
+  transfer both[] = {receive_of(taken.elements, from, tag), send_of(sent.elements, to, tag)};
+  if (overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
+    refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap", where);
+  shared_gaps const gaps[] = {taken.gaps, sent.gaps};
+  run_transfers(comm, both, gaps, o, where);
+  return received_of(both[0]);
 }
 
 }  // namespace tutti::detail

@@ -104,24 +104,9 @@ template <class Comm, class In, class Out>
 received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 0, options const& o = {},
                    std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm>() && detail::accepts_sent<Comm, In>() &&
-                detail::accepts_received<Comm, Out>()) {
-    auto const given = detail::inputs(in);
-    auto const wanted = detail::elements(out);
-    detail::check_message(comm, "send_recv", given, to, tag, false, where);
-    detail::check_message(comm, "send_recv", wanted, from, tag, true, where);
-    detail::check_options(comm, "send_recv", o, where);
-    auto const taken = detail::message_array_of<detail::element_in<Out>>(wanted);
-    auto const sent = detail::message_array_of<detail::element_in<In> const>(given);
-    detail::transfer both[] = {detail::receive_of(taken.elements, from, tag), detail::send_of(sent.elements, to, tag)};
-    if (detail::overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
-      detail::refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap",
-                     where);
-    detail::shared_gaps const gaps[] = {taken.gaps, sent.gaps};
-    detail::run_transfers(comm, both, gaps, o, where);
-    return detail::received_of(both[0]);
-  } else {
-    return {};
-  }
+                detail::accepts_received<Comm, Out>())
+    return detail::exchange_arrays(comm, detail::inputs(in), to, detail::elements(out), from, tag, o, where);
+  else return {};
 }
 
 }  // namespace tutti

@@ -30,8 +30,7 @@ struct probed {
 namespace detail {
 
 template <class Comm>
-transfer probe_for(Comm const& comm, char const* what, int from, int tag, options const& o,
-                   std::source_location where) {
+transfer probe_for(Comm& comm, char const* what, int from, int tag, options const& o, std::source_location where) {
   check_message(comm, what, std::span<std::byte const>{}, from, tag, true, where);
   check_options(comm, what, o, where);
   return transfer_of<std::byte>(transfer::probe, from, tag);

@@ -41,6 +41,10 @@ inline std::optional<call_words> read_call(call_record const& record, std::uint6
 void write_name(name_list& list, std::uint32_t id, std::string_view text) noexcept;
 std::string read_name(name_list const& list, std::uint32_t id);
 
+// `next`: the call that its rank would make next.
+void write_reason(leaving_record& record, std::uint64_t next, circumstance when, std::string_view text) noexcept;
+leaving_reason read_reason(leaving_record const& record, std::uint64_t next);
+
 // A rank writes the fault that it finds to its own record and then names itself in `first`, unless another rank was
 // earlier. A rank that dies in between has raised no fault, so the others find its loss.
 void publish_fault(std::atomic<std::uint32_t>& first, fault_record& own, fault const& f) noexcept;
@@ -84,6 +88,11 @@ class board {
 
   void introduce(std::uint32_t id, std::string_view text) noexcept { write_name(self_->known_names, id, text); }
   std::string name(int rank, std::uint32_t id) const { return read_name(segment_->rank(rank).known_names, id); }
+
+  void explain_leaving(circumstance when, std::string_view text) noexcept {
+    write_reason(self_->leaving, self_->called.load(std::memory_order_relaxed) + 1, when, text);
+  }
+  leaving_reason reason_to_leave(int rank) const { return read_reason(segment_->rank(rank).leaving, called(rank) + 1); }
 
   // All ranks report the first fault, whoever finds it.
   void raise(fault const& f) noexcept { publish_fault(segment_->header().first_fault, self_->found, f); }

@@ -2,9 +2,6 @@
 // Definitions of transport/board.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
-
 #include "tutti/transport/board.hpp"
 
 namespace tutti::detail {
@@ -20,12 +17,23 @@ TUTTI_INLINE void write_name(name_list& list, std::uint32_t id, std::string_view
     std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
     if (taken == id) return;
     if (taken != 0) continue;
-    std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
-    std::memcpy(entry.text, text.data(), length);
-    entry.text[length] = '\0';
+    copy_text(text, entry.text);
     entry.id.store(id, std::memory_order_release);
     return;
   }
+}
+
+TUTTI_INLINE void write_reason(leaving_record& record, std::uint64_t next, circumstance when,
+                               std::string_view text) noexcept {
+  record.instead_of.store(0, std::memory_order_relaxed);
+  record.when = when;
+  copy_text(text, record.text);
+  record.instead_of.store(next, std::memory_order_release);
+}
+
+TUTTI_INLINE leaving_reason read_reason(leaving_record const& record, std::uint64_t next) {
+  if (record.instead_of.load(std::memory_order_acquire) != next) return {};
+  return {record.when, record.text};
 }
 
 TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record& own, fault const& f) noexcept {
@@ -34,9 +42,7 @@ TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record&
   own.rank = f.rank;
   own.peer = f.peer;
   own.when = f.when;
-  std::size_t const length = std::min(f.text.size(), sizeof own.text - 1);
-  std::memcpy(own.text, f.text.data(), length);
-  own.text[length] = '\0';
+  copy_text(f.text, own.text);
   std::uint32_t none = 0;
   first.compare_exchange_strong(none, static_cast<std::uint32_t>(f.rank) + 1, std::memory_order_seq_cst);
 }

@@ -37,7 +37,7 @@ using bool_function = bool (*)();
 template <class T>
 concept notice_board =
     requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
-             std::uint32_t id, std::string_view text, fault const& f, bool_function decided) {
+             std::uint32_t id, std::string_view text, circumstance when, fault const& f, bool_function decided) {
       { t.begin(sequence, call, place) } noexcept;
       { t.finish(sequence) } noexcept;
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
@@ -48,6 +48,8 @@ concept notice_board =
       { c.awaited(rank) } noexcept -> std::same_as<std::optional<call_words>>;
       { t.introduce(id, text) } noexcept;
       { c.name(rank, id) } -> std::same_as<std::string>;
+      { t.explain_leaving(when, text) } noexcept;                   // should this rank leave before its next call
+      { c.reason_to_leave(rank) } -> std::same_as<leaving_reason>;  // of a rank that has left or ended
       { t.raise(f) } noexcept;
       { c.faulty() } noexcept -> std::same_as<bool>;
       { t.acknowledge_fault(decided) } noexcept;

@@ -2,12 +2,15 @@
 // Notices: the information about ranks' current calls and faults that travels beside messages.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tutti/core/error.hpp"
@@ -31,6 +34,20 @@ struct fault {
   std::string text;
   circumstance when = circumstance::usual;
 };
+
+// Why a rank leaves while others still make calls.
+struct leaving_reason {
+  circumstance when = circumstance::usual;  // refused or exception; usual: it has given none
+  std::string text{};                       // of a refused call: what is wrong with it, and where it is
+};
+
+// As much of the text as fits.
+template <std::size_t N>
+[[gnu::cold]] void copy_text(std::string_view text, char (&to)[N]) noexcept {
+  std::size_t const length = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
 
 // What make() returns; `brief` if there is no memory for that. So brief a string allocates nothing.
 template <class Make, std::size_t Length>

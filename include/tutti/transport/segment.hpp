@@ -118,6 +118,7 @@ enum class circumstance : std::int32_t {
   all_arrived,  // no rank is late for the call that timed out
   circle,       // of ranks that wait for each other's messages
   exception,    // it made the rank leave
+  refused,      // an error of its own call, which was never made, made the rank leave
   message,      // it does not fit the array that is to receive it
 };
 
@@ -129,6 +130,13 @@ struct fault_record {
   std::int32_t peer;
   circumstance when;
   char text[1004];
+};
+
+// Why a rank leaves while others still make calls, as far as it knows.
+struct leaving_record {
+  std::atomic<std::uint64_t> instead_of;  // a call; the record is void once the rank has made it. 0: there is no reason
+  circumstance when;
+  char text[500];
 };
 
 struct rank_page {
@@ -154,6 +162,7 @@ struct rank_page {
   alignas(cache_line) std::atomic<std::uint64_t> vote;
   proposal proposed[proposals];
   name_list known_names;
+  leaving_record leaving;
   packet near[near_sets][packet_lines];
   packet far[far_sets_sharing_cores][packet_lines];
   fault_record found;

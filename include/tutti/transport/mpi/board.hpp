@@ -91,7 +91,7 @@ class mpi_board {
       if (entry.id == id) return;
     known_name& entry = self.names[news_->names_known++ % self.names.size()];
     entry.id = id;
-    copy(text, entry.text);
+    copy_text(text, entry.text);
   }
   std::string name(int rank, std::uint32_t id) const {
     auto const lock = locked();
@@ -99,6 +99,22 @@ class mpi_board {
       for (known_name const& entry : n->names)
         if (entry.id == id) return entry.text;
     return "?";
+  }
+
+  // Peers are told with the notice that this rank has left.
+  void explain_leaving(circumstance when, std::string_view text) noexcept {
+    auto const lock = locked();
+    notice& self = news_->self;
+    if (self.fault_code != mpi_news::no_fault) return;
+    self.leaves_instead_of = sequence() + 1;
+    self.when = when;
+    copy_text(text, self.text);
+  }
+  leaving_reason reason_to_leave(int rank) const {
+    auto const lock = locked();
+    notice const& n = news_->by(rank);
+    if (n.fault_code != mpi_news::no_fault || n.leaves_instead_of != n.called + 1) return {};
+    return {n.when, n.text};
   }
 
   // The first fault that a rank learns of counts. Of faults raised at the same time, that of the lowest rank counts: a rank
@@ -110,8 +126,8 @@ class mpi_board {
     if (faulty()) return;
     notice& self = news_->self;
     self.fault_peer = f.peer;
-    self.fault_when = f.when;
-    copy(f.text, self.fault_text);
+    self.when = f.when;
+    copy_text(f.text, self.text);
     self.fault_code = f.code;
     self.knows_fault = true;
     news_->faulty = true;
@@ -143,7 +159,7 @@ class mpi_board {
     if (finder == news_->ranks()) return {};
     auto const lock = locked();
     notice const& n = news_->by(finder);
-    return fault{n.fault_code, finder, n.fault_peer, n.fault_text, n.fault_when};
+    return fault{n.fault_code, finder, n.fault_peer, n.text, n.when};
   }
 
   // -- For the transport.
@@ -296,13 +312,6 @@ class mpi_board {
       std::this_thread::sleep_for(nap_length);
       return true;
     });
-  }
-
-  template <std::size_t N>
-  static void copy(std::string_view text, char (&to)[N]) noexcept {
-    std::size_t const length = std::min(text.size(), N - 1);
-    std::memcpy(to, text.data(), length);
-    to[length] = '\0';
   }
 
   std::shared_ptr<mpi_news> news_;

@@ -52,11 +52,12 @@ struct mpi_news {
     std::uint64_t called = 0, finished = 0;
     bool left = false, knows_fault = false, awaits = false;
     int fault_code = no_fault, fault_peer = -1;
-    circumstance fault_when = circumstance::usual;
+    std::uint64_t leaves_instead_of = 0;      // as leaving_record
+    circumstance when = circumstance::usual;  // of the fault, or of the reason to leave
     std::array<known_call, calls_in_notice> calls{};
     call_words awaited{};
     std::array<known_name, 32> names{};
-    char fault_text[1004]{};
+    char text[1004]{};  // of the same
   };
   static_assert(std::is_trivially_copyable_v<notice>);
   // With a header of the MPI, within the smallest eager limit in use: 4 KiB, of Open MPI between processes of a node.
