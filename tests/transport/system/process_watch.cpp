@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,35 @@ TEST_CASE("a stopped process is told from one that runs, and from one that has e
   CHECK_FALSE(watch.stopped());
   end(process);
   CHECK_FALSE(watch.stopped());
+  reap(process);
+}
+
+TEST_CASE("a child does not keep a process alive for those who watch it by a connection") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  descriptor const here(ends[0]);
+  pid_t const process = ::fork();
+  if (process == 0) {
+    ::setpgid(0, 0);
+    ::close(ends[0]);
+    process_watch back;
+    {
+      descriptor const there(ends[1]);
+      back.begin(there);
+    }
+    ::fork();
+    ::sleep(60);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  process_watch watch;
+  watch.begin(here);
+  ::usleep(300'000);
+  CHECK_FALSE(watch.ended());
+  end(process);
+  for (int i = 0; i < 10'000 && !watch.ended(); ++i) ::usleep(1000);
+  CHECK(watch.ended());
+  ::kill(-process, SIGKILL);
   reap(process);
 }
 

@@ -6,17 +6,57 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
 #include <optional>
 #include <poll.h>
+#include <pthread.h>
 #include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "tutti/core/text.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
+
+// The end of a connection by which the other process watches this one, too. A forked child does not keep it, because it would stay open
+// there when this process has ended.
+class watched_connection : public descriptor {
+ public:
+  explicit watched_connection(descriptor own) : descriptor(std::move(own)) {
+    std::lock_guard const lock(of_process().busy);
+    of_process().all.push_back(this);
+  }
+  watched_connection(watched_connection const&) = delete;
+  watched_connection& operator=(watched_connection const&) = delete;
+  ~watched_connection() {
+    std::lock_guard const lock(of_process().busy);
+    std::erase(of_process().all, this);
+  }
+
+ private:
+  struct list {
+    std::mutex busy;  // held during a fork
+    std::vector<watched_connection*> all;
+
+    list() {
+      auto const prepare = [] { of_process().busy.lock(); };
+      auto const continue_parent = [] { of_process().busy.unlock(); };
+      auto const continue_child = [] {
+        for (watched_connection* const one : of_process().all) one->close();
+        of_process().busy.unlock();
+      };
+      ::pthread_atfork(prepare, continue_parent, continue_child);
+    }
+  };
+  static list& of_process() {
+    static list& all = *new list;  // never destroyed, because static objects may use it as the process ends
+    return all;
+  }
+  void close() { static_cast<descriptor&>(*this) = descriptor(); }
+};
 
 TUTTI_INLINE void process_watch::begin(pid_t process) {
   begun_ = true;
@@ -37,7 +77,7 @@ TUTTI_INLINE void process_watch::begin(descriptor const& connection) {
   begun_ = true;
   descriptor own(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
   if (!own) throw_system("cannot watch a process by its connection", "raise the limit of open files (ulimit -n)");
-  handle_ = std::make_shared<descriptor>(std::move(own));
+  handle_ = std::make_shared<watched_connection>(std::move(own));
 }
 
 TUTTI_INLINE void process_watch::begin(process_port const& port) {
