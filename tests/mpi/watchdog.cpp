@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank dies inside the MPI's own collective. watchdog.sh, which starts the job, says how it must end.
+// A rank dies inside the MPI's own collective, or never leaves a function of the MPI. watchdog.sh, which starts the jobs, says how they
+// must end.
 // ranks: 3
 // kills: watchdog.sh
 // labels: waits
@@ -7,6 +8,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <vector>
 
@@ -32,5 +34,23 @@ TEST_CASE("ranks do not wait for ever for one that died inside the MPI's own col
   std::vector<int> data(1'000'000, 1);
   std::signal(SIGABRT, SIG_DFL);  // doctest would report the error instead of what the program does without a handler
   tutti::all_reduce<tutti::native>(comm, data, deadly_sum{comm.rank() == 1});
+  FAIL("the call returned");
+}
+
+TEST_CASE("a rank that never leaves a function of the MPI while a communicator is created ends") {
+  auto const world = tutti::from_mpi();
+  std::signal(SIGABRT, SIG_DFL);
+  // MPI_Test calls this function of a request whose operation has ended.
+  auto const never_returns = [](void*, MPI_Status*) {
+    while (true) ::pause();
+    return MPI_SUCCESS;
+  };
+  auto const freed = [](void*) { return MPI_SUCCESS; };
+  auto const cancelled = [](void*, int) { return MPI_SUCCESS; };
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Grequest_start(never_returns, freed, cancelled, nullptr, &request);
+  MPI_Grequest_complete(request);
+  tutti::detail::countdown until(std::chrono::minutes(5));
+  tutti::detail::mpi_wait(request, until, MPI_COMM_WORLD, [] {});
   FAIL("the call returned");
 }

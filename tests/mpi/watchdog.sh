@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # watchdog.sh ranks launcher -n ranks program...: runs tests/mpi/watchdog.cpp under a launcher that leaves other ranks alone when one has
-# died. A rank dies inside the MPI's own collective, which the others cannot leave: the watchdog must end each of them, and name it.
+# died. A rank dies inside the MPI's own collective, which the others cannot leave: the watchdog must end each of them, name it, and write
+# a flight record of each. In another job, a rank never leaves MPI_Test: the watchdog must end it, too.
 set -eu
 ranks=$1 launcher=$2
 [ "$3 $4" = "-n $ranks" ]
@@ -9,10 +10,26 @@ shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/survivors_stay.sh"
-timeout -k 1 60 "$launcher" $continues -n "$ranks" $outlive "$@" >"$work/log" 2>&1 && status=0 || status=$?
-told=$(grep -c 'rank 1 ended while rank [02] was inside the MPI (all_reduce).*watchdog.cpp' "$work/log" || true)
-if [ "$status" = 124 ] || [ "$told" != 2 ]; then
-  cat "$work/log"
-  echo "the launcher ended with status $status, and $told ranks were told who died"
+
+# run seconds log ranks filter program...: the time is up if the status is 124.
+run() {
+  local seconds=$1 log=$2 ranks=$3 filter=$4
+  shift 4
+  timeout -k 1 "$seconds" "$launcher" $continues -n "$ranks" $outlive "$@" "-tc=$filter" >"$work/$log" 2>&1 || echo $?
+}
+fail() {
+  cat "$work"/*.log
+  echo "$1"
   exit 1
-fi
+}
+run 120 stays.log 1 "*never leaves*" "$@" >"$work/status_of_stay" &
+status=$(TUTTI_RECORD="$work/record" run 60 dies.log "$ranks" "*died*" "$@")
+told=$(grep -c 'rank 1 ended while rank [02] was inside the MPI (all_reduce).*watchdog.cpp' "$work/dies.log" || true)
+[ "$status" != 124 ] && [ "$told" = 2 ] || fail "the launcher ended with status $status, and $told ranks were told who died"
+for rank in 0 2; do
+  grep -q '"reason": .*rank 1 ended while' "$work/record.$rank.json" || fail "rank $rank has not recorded why it ends"
+  grep -q '"call": "all_reduce of 1000000 int' "$work/record.$rank.json" || fail "rank $rank has not recorded its call"
+done
+wait
+[ "$(cat "$work/status_of_stay")" != 124 ] && grep -q 'inside the MPI (MPI_Test) for 30 s' "$work/stays.log" ||
+  fail "a rank that never left MPI_Test went on"

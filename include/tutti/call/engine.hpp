@@ -135,6 +135,10 @@ class engine : public faults_in_call<Transport> {
   using faults<Transport>::recorder_;
   using faults<Transport>::sequence_;
 
+  // Whether a watchdog looks at its calls of the MPI.
+  static constexpr bool waits_in_library =
+      requires(typename peer_states<Transport>::board_type const& board) { board.inside_mpi(); };
+
   // Throws error: bad_argument, or the fault that has left the call of this thread without an end.
   [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
 
@@ -185,10 +189,16 @@ engine<Transport>::engine(std::unique_ptr<Transport> own)
     for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
     references.reserve(open * static_cast<std::size_t>(ranks() - 1));
   }
+  if constexpr (waits_in_library)
+    if (notices_)
+      notices_->inside_mpi().set_record(
+          [this](std::string const& why) { recorder_->note_error(why, this->sequence(), *notices_); });
 }
 
 template <transport Transport>
 engine<Transport>::~engine() {
+  if constexpr (waits_in_library)
+    if (notices_) notices_->inside_mpi().set_record(nullptr);
   started.reset();
   messages.reset();
   if (ranks() == 1) return;

@@ -25,6 +25,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+int error_pipe = -1;  // of a watched process
+
 // A process that does something with watched calls. Its error, if the watchdog ends it, goes through a pipe.
 class watched_process {
  public:
@@ -37,12 +39,12 @@ class watched_process {
       ::close(pipe_[1]);
       return;
     }
-    static int const out = pipe_[1];
+    error_pipe = pipe_[1];
     std::set_terminate([] {
       try {
         std::rethrow_exception(std::current_exception());
       } catch (error const& e) {
-        [[maybe_unused]] auto const written = ::write(out, e.what(), std::string(e.what()).size());
+        [[maybe_unused]] auto const written = ::write(error_pipe, e.what(), std::string(e.what()).size());
       }
       ::_exit(17);
     });
@@ -88,6 +90,27 @@ TEST_CASE("a process that stays in a call beyond the limit ends, and says in whi
   std::string const text = one.error_text();
   CHECK(text.find("rank 3 has been inside the MPI (MPI_Test) for 0.5 s") != text.npos);
   CHECK(text.find("TUTTI_WATCHDOG=0") != text.npos);
+}
+
+TEST_CASE("what happened is recorded before the process ends, unless that takes long") {
+  auto const record_for = [](std::chrono::milliseconds time) {
+    return [time](watched_calls& calls) {
+      calls.set_record([time](std::string const& why) {
+        std::this_thread::sleep_for(time);
+        [[maybe_unused]] auto const written = ::write(error_pipe, why.c_str(), why.size());
+      });
+      calls.start(3, 200ms);
+      stay(calls, 60s);
+    };
+  };
+  watched_process quick(record_for(0s)), slow(record_for(60s));
+  auto const times_told = [](std::string const& text) {
+    std::string const words = "rank 3 has been inside the MPI";
+    auto const first = text.find(words);
+    return first == text.npos ? 0 : text.find(words, first + 1) == text.npos ? 1 : 2;
+  };
+  CHECK(times_told(quick.error_text()) == 2);
+  CHECK(times_told(slow.error_text()) == 1);
 }
 
 TEST_CASE("a process that makes many calls, or stays outside of them, does not") {

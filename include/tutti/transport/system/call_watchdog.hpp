@@ -7,8 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <source_location>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -70,6 +72,9 @@ class watched_calls {
   // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. Throws error: bad_argument.
   [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit);
   [[gnu::cold]] void add_peer(int peer, process_watch const& process);
+  // What the watchdog calls with its error before it ends the process, in a thread of its own; null: nothing.
+  using record_function = std::function<void(std::string const& why)>;
+  [[gnu::cold]] void set_record(record_function record);
 
   enum kinds : std::size_t { data, notices, collective };
   std::array<call_note, 3> notes{};
@@ -80,6 +85,7 @@ class watched_calls {
 
   int rank_ = -1;  // -1: not watched
   std::vector<std::pair<int, process_watch>> peers_{};
+  record_function record_{};
 };
 
 // A thread of the process, which starts with the first calls to watch. It counts looks instead of reading a clock, so time in which the
@@ -104,6 +110,9 @@ class call_watchdog {
   static inline std::atomic<bool> saw_loss{false};
   static constexpr std::chrono::seconds limit_after_loss{30};
 
+  // The thread that hangs may hold a lock that a flight record needs. Then there is none.
+  static constexpr std::chrono::seconds time_to_record{2};
+
  private:
   friend class watched_calls;
   friend class one_per_process<call_watchdog>;
@@ -114,6 +123,7 @@ class call_watchdog {
   [[gnu::cold]] void look();
   [[gnu::cold]] static void look_at(watched_calls const& calls, call_note& note);
   [[noreturn, gnu::cold]] static void give_up(watched_calls const& calls, call_note const& note);
+  [[gnu::cold]] static void record(watched_calls const& calls, std::string const& why);
 
   std::mutex busy_;
   std::vector<watched_calls*> all_;

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
+#include <future>
+#include <memory>
 #include <pthread.h>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -34,6 +38,11 @@ TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit)
 TUTTI_INLINE void watched_calls::add_peer(int peer, process_watch const& process) {
   std::lock_guard const lock(call_watchdog::of_process().busy_);
   peers_.emplace_back(peer, process);
+}
+
+TUTTI_INLINE void watched_calls::set_record(record_function record) {
+  std::lock_guard const lock(call_watchdog::of_process().busy_);
+  record_ = std::move(record);
 }
 
 TUTTI_INLINE void watched_calls::stop() noexcept { call_watchdog::of_process().remove(*this); }
@@ -100,16 +109,31 @@ TUTTI_INLINE void call_watchdog::give_up(watched_calls const& calls, call_note c
   bool const lost = note.lost_ >= 0;
   std::string const end =
       "this process ends, because a thread cannot leave such a call (TUTTI_WATCHDOG=0 lets it hang)";
-  throw error({.code = lost ? error_code::rank_lost : error_code::timeout,
-               .rank = calls.rank_,
-               .peer = note.lost_,
-               .what = lost ? join({"rank ", note.lost_, " ended while rank ", calls.rank_, " was inside the MPI (",
-                                    note.current_, "), which does not return"})
-                            : join({"rank ", calls.rank_, " has been inside the MPI (", note.current_, ") for ",
-                                    std::chrono::duration<double>(between_looks * note.looks_).count(), " s"}),
-               .way_out = lost ? join({"check the output of rank ", note.lost_, "; ", end})
-                               : join({"find out what the MPI waits for, or raise TUTTI_TIMEOUT; ", end}),
-               .where = note.where_.load()});
+  error const found({.code = lost ? error_code::rank_lost : error_code::timeout,
+                     .rank = calls.rank_,
+                     .peer = note.lost_,
+                     .what = lost ? join({"rank ", note.lost_, " ended while rank ", calls.rank_,
+                                          " was inside the MPI (", note.current_, "), which does not return"})
+                                  : join({"rank ", calls.rank_, " has been inside the MPI (", note.current_, ") for ",
+                                          std::chrono::duration<double>(between_looks * note.looks_).count(), " s"}),
+                     .way_out = lost ? join({"check the output of rank ", note.lost_, "; ", end})
+                                     : join({"find out what the MPI waits for, or raise TUTTI_TIMEOUT; ", end}),
+                     .where = note.where_.load()});
+  if (calls.record_) record(calls, found.what());
+  throw found;
+}
+
+TUTTI_INLINE void call_watchdog::record(watched_calls const& calls, std::string const& why) try {
+  auto const written = std::make_shared<std::promise<void>>();
+  std::thread([=, write = calls.record_] {
+    try {
+      write(why);
+    } catch (...) {  // the error says more
+    }
+    written->set_value();
+  }).detach();
+  written->get_future().wait_for(time_to_record);
+} catch (std::exception const&) {  // no thread, or no memory
 }
 
 }  // namespace tutti::detail
