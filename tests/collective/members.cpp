@@ -19,7 +19,8 @@ static_assert(!element<std::pair<int, std::vector<int>>> && !element<std::tuple<
 static_assert(operation<sum, std::pair<int, float>> && operation<product, std::tuple<int, std::pair<int, long>>>);
 static_assert(!operation<sum, std::pair<int, std::pair<int, int*>>>);
 static_assert(operation<min, std::pair<int, float>> && !operation<each<sum, tutti::max>, std::tuple<int>>);
-static_assert(is_commutative<each<sum, tutti::max>>);
+static_assert(is_commutative<each<sum, tutti::max>> && !detail::combines_at_once<each<sum, tutti::max>>);
+static_assert(detail::combines_at_once<each<sum, rank_ordered<sum>>>);
 static_assert(product::identity<std::pair<int, double>>() == std::pair(1, 1.0));
 
 namespace {

@@ -44,6 +44,7 @@ TUTTI_HOST_DEVICE constexpr T combine_members(Op const& op, T const& a, T const&
 template <class... Ops>
 struct each {
   static constexpr bool commutative = (is_commutative<Ops> && ...);
+  static constexpr bool at_once = (detail::combines_at_once<Ops> || ...);
 
   constexpr explicit each(Ops... ops) : operations(std::move(ops)...) {}
 
