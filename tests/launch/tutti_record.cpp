@@ -113,6 +113,10 @@ TEST_CASE("a file of the other kind is named, with the command that reads it") {
   CHECK(joined.wait() == 1);
   CHECK(joined.said(flight + " is a flight record, not a trace: read it with `tutti-record show`"));
   CHECK(!joined.said("json.exception"));
+  write(flight, record_of(0) + "\xC3");
+  command cut(tool + " show " + flight);
+  CHECK(cut.wait() == 1);
+  CHECK(cut.said(flight + " is not a flight record: it is not valid JSON"));
   write(flight, R"({"calls": [5], "peers": [], "ranks": 1, "rank": 0})");
   command broken(tool + " show " + flight);
   CHECK(broken.wait() == 1);

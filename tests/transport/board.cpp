@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 using namespace tutti;
@@ -41,6 +42,18 @@ TEST_CASE("the first fault counts, at every rank") {
     CHECK(b->find_fault()->rank == 1);
     CHECK(b->find_fault()->peer == 0);
   }
+}
+
+TEST_CASE("faults and names that are too long are cut between characters") {
+  two_pages memory;
+  segment const view = memory.view();
+  board self(view, 0);
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += "€";  // 3 bytes
+  self.introduce(1, text);
+  CHECK(self.name(0, 1) == text.substr(0, 57));
+  self.raise({3, 0, 1, text});
+  CHECK(self.find_fault()->text == text.substr(0, 1002));
 }
 
 TEST_CASE("a rank that dies while it writes a fault has raised none") {

@@ -126,6 +126,9 @@ inline std::string show(std::vector<source> const& sources) {
           fmt::format("{} is a trace, not a flight record: read it with `tutti-record draw` or "
                       "`tutti-record join`",
                       name));
+    if (written.is_discarded())
+      throw std::runtime_error(
+          fmt::format("{} is not a flight record: it is not valid JSON, or deeper than any that ranks write", name));
     if (!is_record(written))
       throw std::runtime_error(
           fmt::format("{} is not a flight record: show reads the files that ranks write if TUTTI_RECORD is set", name));

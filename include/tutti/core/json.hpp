@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-// In quotes, with the characters escaped that JSON does not allow.
+// In quotes, with the characters escaped that JSON does not allow. Bytes that are not UTF-8 become U+FFFD.
 [[gnu::cold]] std::string json_string(std::string_view text);
 
 }  // namespace tutti::detail

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Builds sentences from parts with one function, because a chain of + would be inlined at every use. Reads numbers.
+// Builds sentences from parts with one function, because a chain of + would be inlined at every use. Reads numbers, and cuts texts.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -47,6 +48,9 @@ class text_part {
 // Reads the decimal number at the start of a text. Returns how many digits it has; 0 if there is none, or if it exceeds `most`.
 // std::from_chars would be compiled again for each type of number.
 [[gnu::cold]] std::size_t read_number(std::string_view text, std::uint64_t most, std::uint64_t& out) noexcept;
+
+// Copies as many whole UTF-8 characters as there is room for, and a zero after them.
+[[gnu::cold]] void write_terminated(std::span<char> to, std::string_view text) noexcept;
 
 }  // namespace tutti::detail
 

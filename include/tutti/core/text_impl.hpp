@@ -2,8 +2,10 @@
 // Definitions of core/text.hpp.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 
 #include "tutti/core/text.hpp"
 
@@ -35,6 +37,14 @@ TUTTI_INLINE std::size_t read_number(std::string_view text, std::uint64_t most, 
     out = 10 * out + digit;
   }
   return digits;
+}
+
+TUTTI_INLINE void write_terminated(std::span<char> to, std::string_view text) noexcept {
+  auto const continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };  // a character
+  std::size_t length = std::min(text.size(), to.size() - 1);
+  while (length > 0 && length < text.size() && continues(text[length])) --length;
+  std::memcpy(to.data(), text.data(), length);
+  to[length] = '\0';
 }
 
 }  // namespace tutti::detail

@@ -2,6 +2,7 @@
 // Definitions of transport/board.hpp.
 #pragma once
 
+#include "tutti/core/text.hpp"
 #include "tutti/transport/board.hpp"
 
 namespace tutti::detail {
@@ -17,7 +18,7 @@ TUTTI_INLINE void write_name(name_list& list, std::uint32_t id, std::string_view
     std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
     if (taken == id) return;
     if (taken != 0) continue;
-    copy_text(text, entry.text);
+    write_terminated(entry.text, text);
     entry.id.store(id, std::memory_order_release);
     return;
   }
@@ -27,7 +28,7 @@ TUTTI_INLINE void write_reason(leaving_record& record, std::uint64_t next, circu
                                std::string_view text) noexcept {
   record.instead_of.store(0, std::memory_order_relaxed);
   record.when = when;
-  copy_text(text, record.text);
+  write_terminated(record.text, text);
   record.instead_of.store(next, std::memory_order_release);
 }
 
@@ -42,7 +43,7 @@ TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record&
   own.rank = f.rank;
   own.peer = f.peer;
   own.when = f.when;
-  copy_text(f.text, own.text);
+  write_terminated(own.text, f.text);
   std::uint32_t none = 0;
   first.compare_exchange_strong(none, static_cast<std::uint32_t>(f.rank) + 1, std::memory_order_seq_cst);
 }

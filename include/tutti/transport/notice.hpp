@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,14 +39,6 @@ struct leaving_reason {
   circumstance when = circumstance::usual;  // refused or exception; usual: it has given none
   std::string text{};                       // of a refused call: what is wrong with it, and where it is
 };
-
-// As much of the text as fits.
-template <std::size_t N>
-[[gnu::cold]] void copy_text(std::string_view text, char (&to)[N]) noexcept {
-  std::size_t const length = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
-}
 
 // What make() returns; `brief` if there is no memory for that. So brief a string allocates nothing.
 template <class Make, std::size_t Length>

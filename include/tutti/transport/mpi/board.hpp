@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <mpi.h>
@@ -17,6 +16,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/mpi/news.hpp"
@@ -91,7 +91,7 @@ class mpi_board {
       if (entry.id == id) return;
     known_name& entry = self.names[news_->names_known++ % self.names.size()];
     entry.id = id;
-    copy_text(text, entry.text);
+    write_terminated(entry.text, text);
   }
   std::string name(int rank, std::uint32_t id) const {
     auto const lock = locked();
@@ -108,7 +108,7 @@ class mpi_board {
     if (self.fault_code != mpi_news::no_fault) return;
     self.leaves_instead_of = sequence() + 1;
     self.when = when;
-    copy_text(text, self.text);
+    write_terminated(self.text, text);
   }
   leaving_reason reason_to_leave(int rank) const {
     auto const lock = locked();
@@ -127,7 +127,7 @@ class mpi_board {
     notice& self = news_->self;
     self.fault_peer = f.peer;
     self.when = f.when;
-    copy_text(f.text, self.text);
+    write_terminated(self.text, f.text);
     self.fault_code = f.code;
     self.knows_fault = true;
     news_->faulty = true;
