@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "tutti/algorithm/concept.hpp"
@@ -11,10 +12,11 @@
 
 namespace tutti {
 
-// A receive may name these instead of a rank and a tag. A send or a receive that names no_rank does nothing.
-inline constexpr int any_source = -1;
+// A receive may name these instead of a rank and a tag. A send or a receive that names no_rank does nothing. Both ranks are far from
+// those that a program computes, so that a neighbour beyond the edge of a grid, such as -1, is refused.
+inline constexpr int any_source = std::numeric_limits<int>::min();
 inline constexpr int any_tag = -1;
-inline constexpr int no_rank = -2;
+inline constexpr int no_rank = any_source + 1;
 
 namespace detail {
 

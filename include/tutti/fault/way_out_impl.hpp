@@ -18,6 +18,7 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
       if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
                "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
+      if (when == circumstance::message) return "check the ranks and tags of the sends and receives";
       if (when == circumstance::circle) return "start both directions at once with send_recv, batch, isend or irecv";
       return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout; this "
              "communicator is closed";
@@ -26,6 +27,10 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
              "without "
              "that rank by shrink()";
     case error_code::system:
+      if (when == circumstance::message)
+        return "keep the array of a send until wait() or test() of its work has reported the end; memory that peers "
+               "cannot "
+               "read, such as a device's, must be copied first";
       return maps_memory ? "use protocol staged or direct for such memory"
                          : "check for other errors of the transport's library";
     case error_code::revoked: return "continue with the communicator that shrink() or subgroup() returns, or stop";
@@ -33,6 +38,7 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
       return "end this process, or start a new job with it; find out what held it up, or raise "
              "shrink_options::exclude_after";
     case error_code::rank_left:
+      if (when == circumstance::message) return "check the ranks and tags of the sends and receives";
       if (when == circumstance::refused) return "correct the call of that rank that was refused";
       return when == circumstance::exception
                  ? "find out what that rank threw; after an exception, no rank can continue with this communicator"

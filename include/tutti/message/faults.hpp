@@ -50,12 +50,13 @@ class message_faults {
   [[noreturn, gnu::cold]] void raise_departure(transfer const& t, error_code code, int peer,
                                                std::source_location where) {
     auto const why = engine_.states().why_gone(peer);
+    std::string const other = other_message(t);
     raise(code, peer,
           join({code == error_code::rank_left
                     ? join({"rank ", peer, " closed its communicator"})
                     : join({engine_.transport().describe(peer), " ended, ", engine_.states().doing(peer)}),
-                ", while rank ", engine_.rank(), " is in ", text(t), why.text}),
-          where, why.when);
+                ", while rank ", engine_.rank(), " is in ", text(t), why.text, other}),
+          where, why.when != circumstance::usual || other.empty() ? why.when : circumstance::message);
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),
@@ -70,6 +71,10 @@ class message_faults {
     circumstance when = circumstance::usual;
     if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
     else when = add_waiting_chain(what, peer);
+    if (std::string const other = other_message(t); !other.empty()) {
+      what += other;
+      when = circumstance::message;
+    }
     if (auto const stopped = engine_.states().find_stopped(); stopped.first >= 0) {
       peer = stopped.first;
       what += stopped.text;
@@ -82,13 +87,11 @@ class message_faults {
             join({"a message from rank ", m.from, " to rank ", engine_.rank(),
                   " was lost, truncated, repeated or damaged"}),
             where);
-    std::string type = messenger_.type_name(m.from, m.type);
-    if (type.empty()) type = alone() ? "another type" : engine_.notices().name(m.from, m.type);
-    std::string const sender = join({"rank ", m.from, ", tag ", m.tag});
+    std::string const type = type_name(m.from, m.type), sender = join({"rank ", m.from, ", tag ", m.tag});
     if (m.read_error != 0)
       raise(error_code::system, m.from,
             join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.read_error)}),
-            where);
+            where, circumstance::message);
     transfer const& r = *m.receive;
     std::string_view const place = !m.on_device          ? ""
                                    : r.device_bytes == 0 ? ", in memory of a device, which a host cannot receive,"
@@ -102,6 +105,18 @@ class message_faults {
  private:
   bool alone() const noexcept { return engine_.ranks() == 1; }
 
+  std::string type_name(int from, std::uint32_t type) {
+    std::string const known = messenger_.type_name(from, type);
+    return !known.empty() ? known : alone() ? "another type" : engine_.notices().name(from, type);
+  }
+  // A message that has arrived for this receive, but for its tag, or empty.
+  [[gnu::cold]] std::string other_message(transfer const& t) {
+    if (t.what == transfer::send || t.source != no_rank) return {};
+    kept_message const* const kept = messenger_.find_unmatched(t.peer);
+    if (kept == nullptr) return {};
+    return join({"; a message of ", kept->front.bytes, " bytes of ", type_name(kept->from, kept->front.type),
+                 " from rank ", kept->from, ", tag ", kept->front.tag, " has arrived, which no receive matches"});
+  }
   // Adds what the peer is doing, then the rank that it waits for, and so on along the chain.
   [[gnu::cold]] circumstance add_waiting_chain(std::string& out, int peer) {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();

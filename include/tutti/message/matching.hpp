@@ -62,6 +62,9 @@ class matching {
     return nullptr;
   }
 
+  // The first message from this rank, or from any_source, that no receive has matched.
+  kept_message const* find_unmatched(int from) { return find_message({.tag = any_tag, .peer = from}); }
+
   void add(transfer& r) {
     receives_.push_back(&r);
     ++waiting_for(r);

@@ -74,6 +74,7 @@ class messenger : message_receiver<Transport> {
   // How many transfers have ended since the last call.
   std::size_t take_ended_count() noexcept { return std::exchange(ended_, 0); }
   message_failure const& failure() const noexcept { return failure_; }
+  kept_message const* find_unmatched(int from) { return unmatched_.find_unmatched(from); }
   // The name of a type that a peer has sent, or empty if unknown.
   std::string type_name(int peer_rank, std::uint32_t type) { return of(peer_rank).names[type]; }
 

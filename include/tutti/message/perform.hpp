@@ -32,8 +32,9 @@ void check_message(Comm& comm, char const* what, Array const& array, int peer, i
       (peer >= 0 && peer < comm.size()) || (comm.size() > 0 && (peer == no_rank || (receives && peer == any_source)));
   if (!rank)
     refuse(comm.rank(),
-           join({what, " names rank ", peer, ", but the communicator has ", comm.size(),
-                 comm.size() == 1 ? " rank" : " ranks"}),
+           peer == any_source ? join({what, " names any_source"})
+                              : join({what, " names rank ", peer, ", but the communicator has ", comm.size(),
+                                      comm.size() == 1 ? " rank" : " ranks"}),
            join({"use a rank from 0 to ", comm.size() - 1, receives ? ", any_source" : "", " or no_rank"}), where);
   if (tag < 0 && !(receives && tag == any_tag))
     refuse(comm.rank(), join({what, " has tag ", tag}),

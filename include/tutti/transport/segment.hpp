@@ -119,7 +119,7 @@ enum class circumstance : std::int32_t {
   circle,       // of ranks that wait for each other's messages
   exception,    // it made the rank leave
   refused,      // an error of its own call, which was never made, made the rank leave
-  message,      // it does not fit the array that is to receive it
+  message,      // a message between two ranks: it does not fit, or matches no receive, or its array is gone
 };
 
 // A fault that a rank has found. Only its own threads write it; see publish_fault.
