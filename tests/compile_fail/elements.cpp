@@ -51,5 +51,8 @@ void call(tutti::communicator<tutti::loopback>& comm) {
 #elif TUTTI_CASE == 12  // expect: strings cannot be combined
   std::vector<std::string> names(8);
   tutti::all_reduce(comm, names);
+#elif TUTTI_CASE == 13  // expect: put a call for each of the arrays into a tutti::batch
+  std::vector<std::vector<double> > lists(2);
+  tutti::broadcast(comm, lists);
 #endif
 }

@@ -85,5 +85,9 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::all_reduce<tutti::algorithm_id::ring>(comm, data);
 #elif TUTTI_CASE == 24  // expect: this object compares two elements
   tutti::all_reduce(comm, data, std::less<>());
+#elif TUTTI_CASE == 25  // expect: this operation returns a bool, as a comparison does
+  tutti::all_reduce(comm, data, [](float a, float b) { return a < b; });
+#elif TUTTI_CASE == 26  // expect: options are any of {.timeout
+  tutti::send(comm, data, 1, {.timeout = std::chrono::seconds(3)});
 #endif
 }

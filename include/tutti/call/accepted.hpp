@@ -170,6 +170,9 @@ consteval bool expect_operation() {
                   "this operation returns a floating-point number, which would be truncated to an integer at every "
                   "step; let it return the type of the elements");
     static_assert(
+        !std::is_floating_point_v<T> || !std::is_same_v<result, bool>,
+        "this operation returns a bool, as a comparison does; op(a, b) must return the combination of a and b");
+    static_assert(
         !is_standard(type_name<Op>(), {"less", "less_equal", "greater", "greater_equal", "equal_to", "not_equal_to"}),
         "this object compares two elements, but an operation combines them; pass tutti::min{}, tutti::max{} or "
         "a lambda that returns an element");

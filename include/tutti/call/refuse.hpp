@@ -48,6 +48,11 @@ consteval bool expect_element() {
         never<T>,
         "a view such as std::span or std::string_view cannot be an element, because it refers to memory of its own "
         "rank; send the elements that it refers to");
+  else if constexpr (std::ranges::contiguous_range<T> && !requires(T const& t) { t.c_str(); })
+    static_assert(
+        never<T>,
+        "an array of arrays is taken by all_reduce alone; for other calls put a call for each of the arrays into a "
+        "tutti::batch");
   else if constexpr (std::is_same_v<T, bool&> || std::is_reference_v<T> || std::is_const_v<T>)
     static_assert(never<T>, "elements are objects that are neither const nor references");
   else

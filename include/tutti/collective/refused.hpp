@@ -9,15 +9,14 @@ namespace tutti {
 
 // Only `...` takes a list in braces that is no list of options, such as one with a misspelt name. Of functions with more and
 // fewer parameters before it, that with the most is chosen.
-#define TUTTI_REFUSED(call, parameters)                                                                             \
+#define TUTTI_REFUSED(call, parameters, possible)                                                                   \
   namespace detail {                                                                                                \
   struct form_of_##call {                                                                                           \
     template <class T>                                                                                              \
     static void refuse() {                                                                                          \
       static_assert(never<T>, "no form of " #call " takes these arguments; it is " #call "(communicator" parameters \
                               ", options), where an array knows its type and size (part of one is "                 \
-                              "std::span(first, count)), and options are any of {.algorithm = "                     \
-                              "tutti::algorithm_id::ring, .protocol = tutti::protocol::pull, .timeout = 5s}");      \
+                              "std::span(first, count)), and options are any of " possible);                        \
     }                                                                                                               \
   };                                                                                                                \
   }                                                                                                                 \
@@ -41,27 +40,31 @@ namespace tutti {
   template <auto Algorithm, class... Arguments>                                                                     \
   detail::refused_call call(detail::argument_of_value, Arguments&&...);
 
-TUTTI_REFUSED(all_reduce, ", input, output, operation")
-TUTTI_REFUSED(reduce, ", input, output, operation, root")
-TUTTI_REFUSED(broadcast, ", array, root")
-TUTTI_REFUSED(reduce_scatter, ", input, output, operation")
-TUTTI_REFUSED(reduce_scatter_v, ", input, output, counts, operation")
-TUTTI_REFUSED(all_gather, ", input, output")
-TUTTI_REFUSED(all_gather_v, ", input, output, counts, offsets or {}")
-TUTTI_REFUSED(gather, ", input, output, root")
-TUTTI_REFUSED(gather_v, ", input, output, counts, offsets or {}, root")
-TUTTI_REFUSED(scatter, ", input, output, root")
-TUTTI_REFUSED(scatter_v, ", input, counts, output, offsets or {}, root")
-TUTTI_REFUSED(all_to_all, ", input, output")
-TUTTI_REFUSED(all_to_all_v, ", input, send counts, output, receive counts, send offsets or {}, receive offsets or {}")
-TUTTI_REFUSED(scan, ", input, output, operation")
-TUTTI_REFUSED(exclusive_scan, ", input, output, operation")
-TUTTI_REFUSED(barrier, "")
-TUTTI_REFUSED(send, ", array, rank, tag")
-TUTTI_REFUSED(recv, ", array, rank, tag")
-TUTTI_REFUSED(send_recv, ", input, rank, output, rank, tag")
-TUTTI_REFUSED(isend, ", array, rank, tag")
-TUTTI_REFUSED(irecv, ", array, rank, tag")
+#define TUTTI_OPTIONS "{.algorithm = tutti::algorithm_id::ring, .protocol = tutti::protocol::pull, .timeout = 5s}"
+
+TUTTI_REFUSED(all_reduce, ", input, output, operation", TUTTI_OPTIONS)
+TUTTI_REFUSED(reduce, ", input, output, operation, root", TUTTI_OPTIONS)
+TUTTI_REFUSED(broadcast, ", array, root", TUTTI_OPTIONS)
+TUTTI_REFUSED(reduce_scatter, ", input, output, operation", TUTTI_OPTIONS)
+TUTTI_REFUSED(reduce_scatter_v, ", input, output, counts, operation", TUTTI_OPTIONS)
+TUTTI_REFUSED(all_gather, ", input, output", TUTTI_OPTIONS)
+TUTTI_REFUSED(all_gather_v, ", input, output, counts, offsets or {}", TUTTI_OPTIONS)
+TUTTI_REFUSED(gather, ", input, output, root", TUTTI_OPTIONS)
+TUTTI_REFUSED(gather_v, ", input, output, counts, offsets or {}, root", TUTTI_OPTIONS)
+TUTTI_REFUSED(scatter, ", input, output, root", TUTTI_OPTIONS)
+TUTTI_REFUSED(scatter_v, ", input, counts, output, offsets or {}, root", TUTTI_OPTIONS)
+TUTTI_REFUSED(all_to_all, ", input, output", TUTTI_OPTIONS)
+TUTTI_REFUSED(all_to_all_v, ", input, send counts, output, receive counts, send offsets or {}, receive offsets or {}",
+              TUTTI_OPTIONS)
+TUTTI_REFUSED(scan, ", input, output, operation", TUTTI_OPTIONS)
+TUTTI_REFUSED(exclusive_scan, ", input, output, operation", TUTTI_OPTIONS)
+TUTTI_REFUSED(barrier, "", TUTTI_OPTIONS)
+TUTTI_REFUSED(send, ", array, rank, tag", "{.timeout = 5s}")
+TUTTI_REFUSED(recv, ", array, rank, tag", "{.timeout = 5s}")
+TUTTI_REFUSED(send_recv, ", input, rank, output, rank, tag", "{.timeout = 5s}")
+TUTTI_REFUSED(isend, ", array, rank, tag", "{.timeout = 5s}")
+TUTTI_REFUSED(irecv, ", array, rank, tag", "{.timeout = 5s}")
+#undef TUTTI_OPTIONS
 #undef TUTTI_REFUSED
 
 }  // namespace tutti

@@ -121,8 +121,8 @@ consteval bool accepts_received() {
     if constexpr (!array_argument<Out>)
       static_assert(
           never<Out>,
-          "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
-          "std::span(&value, 1)");
+          "a message is received into an array; for a value pass std::span(&value, 1), or let a blocking recv return "
+          "it: value = tutti::recv<type>(comm, from)");
     else return expect_output<Out>();
   }
   return false;
