@@ -2,6 +2,7 @@
 // Sorts handwritten digits into ten clusters by k-means (Lloyd, 1982), without using their labels. Every rank holds some of the
 // images and all of the centres. In each round, an all_reduce adds up the sums and counts from which the new centres follow.
 // ranks: 4
+// labels: computes
 #include <array>
 #include <cmath>
 #include <cstddef>

@@ -7,6 +7,7 @@
 // Each batch is divided into a fixed number of shards. The gradient of a shard depends on the shard alone, and gradients are
 // added in tutti::binned, so the sum depends neither on their order nor on which rank has which shard.
 // args: --steps 60
+// labels: computes
 // timeout: 300
 #define EIGEN_DONT_PARALLELIZE  // ranks are the parallelism; threads of their own would fight for the cores
 #include <algorithm>
