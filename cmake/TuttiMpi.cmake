@@ -2,7 +2,7 @@
 # Builds for several MPIs side by side, with the flags that their compiler wrappers print: FindMPI finds only one MPI per build.
 include(CheckCXXSourceCompiles)
 set(TUTTI_MPIS openmpi mpich CACHE STRING "The MPIs that tests and benchmarks are built for")
-option(TUTTI_PROGRAMS_OVER_MPI "Build tools and examples over MPI" ON)
+option(TUTTI_TOOLS_OVER_MPI "Build tools over MPI" ON)
 option(TUTTI_INTERPOSE "Build libtutti-mpi.so" ON)
 foreach(kind IN LISTS TUTTI_MPIS)
   find_program(TUTTI_MPIRUN_${kind} mpirun.${kind})
