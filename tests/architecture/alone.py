@@ -167,10 +167,10 @@ def main():
         options = []
         if precompiled_for(row[0]):
             options = ["-Winvalid-pch", "-Werror=invalid-pch", "-include", stub(precompiled_for(row[0]))]
-        return run(row, "/dev/null", "-DTUTTI_COMPILED", "-S", *options, "-x", "c++", "-")
+        return run(row, "/dev/null", "-DTUTTI_COMPILED", "-fsyntax-only", *options, "-x", "c++", "-")
 
     def check_header_only(name):
-        return run([name], "/dev/null", "-S", "-x", "c++", "-")
+        return run([name], "/dev/null", "-fsyntax-only", "-x", "c++", "-")
 
     failed = []
     for name in cycles(headers):
