@@ -168,13 +168,42 @@ void check_outlived(Comm& comm) {
   persistent sum = all_reduce(prepared(*gone), data);
   persistent message = send(prepared(*gone), data, gone->rank());
   persistent receive = recv(prepared(*gone), more, gone->rank());
-  batch all(*gone);
+  batch all(*gone), messages(*gone);
   all_reduce(all, data);
   all_reduce(all, more);  // they share a bucket
   all.run();
+  messages.send(data, gone->rank()).recv(more, gone->rank());
   gone.reset();
   for (persistent* const call : {&sum, &message, &receive})
     expect_error(error_of([&] { call->start(); }), error_code::bad_argument, "after its communicator was destroyed");
+  for (auto* const calls : {&all, &messages}) {
+    expect_error(error_of([&] { calls->run(); }), error_code::bad_argument, "after its communicator was destroyed");
+    expect_error(error_of([&] { calls->start(); }), error_code::bad_argument, "after its communicator was destroyed");
+    expect_error(error_of([&] { barrier(*calls); }), error_code::bad_argument, "after its communicator was destroyed");
+  }
+}
+
+// Batches and prepared calls stay with a communicator that is moved.
+template <class Comm>
+void check_moved_along(Comm& comm) {
+  int const p = comm.size(), me = comm.rank();
+  std::optional<Comm> first(of_all(comm));
+  std::vector<int> data(4, 1), more(4, 1), out(3, me), in(3);
+  persistent sum = all_reduce(prepared(*first), data);
+  batch all(*first);
+  all_reduce(all, more);
+  all_reduce(all, data);
+  all.send(out, (me + 1) % p).recv(in, (me + p - 1) % p);
+  Comm const second(std::move(*first));
+  first.reset();
+  barrier(all);
+  sum.start();
+  sum.wait();
+  batch moved(std::move(all));
+  moved.run();
+  moved.start().wait();
+  expect(data == std::vector<int>(4, p * p * p) && more == std::vector<int>(4, p * p), "another sum");
+  expect(in == std::vector<int>(3, (me + p - 1) % p), "another message");
 }
 
 }  // namespace tutti::testing

@@ -18,6 +18,7 @@ TEST_CASE("every start of a prepared call does what one that is made once does o
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_prepared_messages(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_prepared_wrong(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_outlived(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_moved_along(comm); }));
   }
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);

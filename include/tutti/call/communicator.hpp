@@ -45,6 +45,13 @@ inline constexpr int no_color = -1;
 // The transport between processes of one machine; see transport/shared_memory/shm.hpp.
 class shm;
 
+namespace detail {
+
+template <transport Transport>
+class lasting_reference;
+
+}  // namespace detail
+
 // The ranks that make collective calls together. Each rank has its own communicator object; communicator<> is the type
 // that tutti::init() returns. All ranks call the same collectives in the same order; a rank calls from one thread at a
 // time. After an error of a collective (mismatch, timeout, a rank lost or left), every further call throws that error.
@@ -257,6 +264,11 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   }
 
  private:
+  friend detail::lasting_reference<Transport>;
+
+  communicator(tutti::detail::engine<Transport>* shared, int rank, int size)
+      : engine_(shared), rank_(rank), size_(size) {}
+
   // A forked child does not close its parent's.
   struct close {
     void operator()(tutti::detail::engine<Transport>* one) const noexcept {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/call/lasting_reference.hpp"
 #include "tutti/collective/coalesced.hpp"
 #include "tutti/message/point_to_point.hpp"
 #include "tutti/reduce/types.hpp"
@@ -44,7 +45,8 @@ class batch_work : public work {
 // algorithm and set of options share calls, as those of a list of arrays do, at the place of the first of them. Those of
 // arrays that may have gaps have calls of their own, so all ranks pass such an array, or all pass a contiguous range. No
 // call may use the output of another in the same batch. Arguments and errors are those of send, recv and the collectives.
-// Other libraries call this group calls or a coalescing manager. A batch must be destroyed before its communicator.
+// Other libraries call this group calls or a coalescing manager. A batch stays with its communicator when that is moved, and
+// throws bad_argument once that is destroyed.
 //
 //   tutti::batch halos(comm);
 //   for (auto& side : sides) halos.send(side.edge, side.rank).recv(side.halo, side.rank);
@@ -55,10 +57,14 @@ class batch_work : public work {
 //   tutti::all_gather(all, loss, losses);
 //   tutti::work done = all.start();
 template <transport Transport>
-class batch : public detail::deferring<Transport> {
+class batch {
  public:
-  explicit batch(communicator<Transport>& comm, coalescing const& bucket = {})
-      : detail::deferring<Transport>(comm), bucket_(bucket) {}
+  using transport_type = Transport;
+
+  explicit batch(communicator<Transport>& comm, coalescing const& bucket = {}) : comm_(comm), bucket_(bucket) {}
+
+  int rank() const noexcept { return comm_.rank(); }
+  int size() const noexcept { return comm_.size(); }
 
   // The arguments are those of tutti::send and tutti::recv.
   template <class In>
@@ -87,13 +93,14 @@ class batch : public detail::deferring<Transport> {
   // Returns the results of the receives, in their order, when all calls have ended. The options apply to the messages.
   std::vector<received> run(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::run", o, where);
+    communicator<Transport>& comm = blocking(where);
     last_.expect_seen(where);
     std::vector<work> calls;
     std::vector<detail::transfer> all = messages_;
     std::exception_ptr thrown;
     try {
       start_calls(calls);
-      detail::run_transfers(this->blocking(), all, gaps_, o, where);
+      detail::run_transfers(comm, all, gaps_, o, where);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -114,6 +121,7 @@ class batch : public detail::deferring<Transport> {
   // else bad_argument. If one cannot be started, those before it end first.
   batch_work start(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::start", o, where);
+    communicator<Transport>& comm = blocking(where);
     last_.expect_seen(where);
     std::vector<work> all;
     std::vector<receive_work> receives;
@@ -125,7 +133,7 @@ class batch : public detail::deferring<Transport> {
           if (t.what != what) continue;
           auto const make = [&] { return t; };
           auto const begun =
-              t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, gaps_[i], o, where);
+              t.ended ? detail::begun_transfer{} : detail::start_transfer(comm, make, gaps_[i], o, where);
           all.emplace_back(begun.call);
           if (what == detail::transfer::receive) receives.emplace_back(begun, t.element_bytes);
         }
@@ -135,11 +143,15 @@ class batch : public detail::deferring<Transport> {
 
   // For the collectives.
   using returned = void;
+  communicator<Transport>& blocking(std::source_location where = std::source_location::current()) const {
+    if (comm_.expired()) detail::refuse_to_outlive("a batch", "make another", where);
+    return comm_.get();
+  }
   void accept(persistent call, std::source_location) { calls_.push_back(std::make_unique<single>(std::move(call))); }
   template <class Call, class Packing = detail::nothing_to_pack>
   void defer(Call&& call, Packing&& packing = {}) {
     std::source_location const where = call.where;
-    accept(detail::prepare(this->blocking(), std::forward<Call>(call), std::forward<Packing>(packing)), where);
+    accept(detail::prepare(blocking(), std::forward<Call>(call), std::forward<Packing>(packing)), where);
   }
   // Groups all_reduces of one operation; two operations with state cannot be compared.
   template <class Algorithm, class T, class Op>
@@ -151,7 +163,7 @@ class batch : public detail::deferring<Transport> {
     for (auto const& one : calls_)
       if (one->kind == &kind_of<reductions>)
         if (auto& same = static_cast<reductions&>(*one); same.o == o) return same.all.add(array);
-    auto added = std::make_unique<reductions>(this->blocking(), call.body.op, o, bucket_, call.where);
+    auto added = std::make_unique<reductions>(blocking(), call.body.op, o, bucket_, call.where);
     added->all.add(array);
     calls_.push_back(std::move(added));
   }
@@ -188,6 +200,7 @@ class batch : public detail::deferring<Transport> {
     for (auto const& call : calls_) call->start(works);
   }
 
+  detail::lasting_reference<Transport> comm_;
   coalescing bucket_;
   batch_work last_;
   std::vector<detail::transfer> messages_;

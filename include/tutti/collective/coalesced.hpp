@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/call/lasting_reference.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/started/asynchronous.hpp"
 
@@ -119,6 +120,7 @@ class coalesced_reductions {
   };
 
   std::vector<std::shared_ptr<bucket>> cut() {
+    communicator<Transport>& comm = comm_.get();
     std::vector<std::shared_ptr<bucket>> buckets;
     for_each_bucket<T>(pieces_, max_elements_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
       auto b = std::make_shared<bucket>();
@@ -126,24 +128,24 @@ class coalesced_reductions {
       std::span<T const> in(pieces[0].in, elements);
       std::span<T> out(pieces[0].out, elements);
       if (pieces.size() > 1) {
-        b->memory.emplace(comm_.engine(), elements * sizeof(T));
+        b->memory.emplace(comm.engine(), elements * sizeof(T));
         b->all = reinterpret_cast<T*>(b->memory->data());
         in = out = std::span(b->all, elements);
-        if (comm_.engine().environment.checks_buffers) {
-          b->use = std::make_unique<buffers_in_use>("all_reduce", comm_.rank(), where_);
+        if (comm.engine().environment.checks_buffers) {
+          b->use = std::make_unique<buffers_in_use>("all_reduce", comm.rank(), where_);
           for (auto const& p : pieces) {
             b->use->reads(p.in, p.count * sizeof(T));
             b->use->writes(p.out, p.count * sizeof(T));
           }
         }
       }
-      b->call = all_reduce<Algorithm>(prepared(comm_), in, out, op_, options_, where_);
+      b->call = all_reduce<Algorithm>(prepared(comm), in, out, op_, options_, where_);
       buckets.push_back(std::move(b));
     });
     return buckets;
   }
 
-  communicator<Transport>& comm_;
+  lasting_reference<Transport> comm_;
   Op op_;
   options options_;
   std::size_t max_elements_;

@@ -19,6 +19,7 @@
 
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/core/time_limit.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/call.hpp"
@@ -163,6 +164,13 @@ void start_all(std::vector<work>& all, F&& f) {
   }
 }
 
+[[noreturn, gnu::cold]] inline void refuse_to_outlive(char const* what, char const* again, std::source_location where) {
+  throw error({.code = error_code::bad_argument,
+               .what = join({what, " was started after its communicator was destroyed"}),
+               .way_out = join({again, " on the communicator that took its place, as that of shrink()"}),
+               .where = where});
+}
+
 }  // namespace detail
 
 // Returned by collectives and messages on tutti::prepared(comm): the work of the last start. Copies refer to the same
@@ -184,19 +192,12 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
   // communicator was destroyed; for a message also the fault of the communicator.
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
-    if (communicator_.expired()) refuse_to_outlive(where);
+    if (communicator_.expired()) detail::refuse_to_outlive("a persistent operation", "prepare it again", where);
     expect_seen(where);
     call()->start_checked([&] { start_(call()); });
   }
 
  private:
-  [[noreturn, gnu::cold]] static void refuse_to_outlive(std::source_location where) {
-    throw error({.code = error_code::bad_argument,
-                 .what = "a persistent operation was started after its communicator was destroyed",
-                 .way_out = "prepare it again on the communicator that took its place, as that of shrink()",
-                 .where = where});
-  }
-
   starter start_ = nullptr;
   std::weak_ptr<void const> communicator_;
 };
