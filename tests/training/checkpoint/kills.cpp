@@ -144,11 +144,15 @@ TEST_CASE("a full disk is an error on all ranks, and older checkpoints remain") 
                  error_code::system,
                  "rank 1: cannot write " + at.path().string() + "/checkpoint-000002/shard-1.new: File too large");
     barrier(comm);  // rank 0 has removed what was written
-    expect(!std::filesystem::exists(at.path() / "checkpoint-000002"), "an unfinished checkpoint is left");
+    expect(std::filesystem::is_empty(at.path() / "checkpoint-000002"), "files of an unfinished checkpoint are left");
     expect(load_step(comm, saved).step == 1, "an older checkpoint is lost");
     rlimit const none{RLIM_INFINITY, RLIM_INFINITY};
     if (comm.rank() == 1) ::setrlimit(RLIMIT_FSIZE, &none);
     save_step(comm, saved, 3);
-    expect(load_step(comm, saved).step == 3, "nothing can be saved after an error");
+    training::resumed const next = load_step(comm, saved);
+    expect(next.step == 3, "nothing can be saved after an error");
+    expect(next.path.ends_with("checkpoint-000003"), "a rank that is late could write to the new checkpoint");
+    expect(!std::filesystem::exists(at.path() / "checkpoint-000002"),
+           "the folder of the unfinished checkpoint is left");
   }));
 }

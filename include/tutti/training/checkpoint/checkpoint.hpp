@@ -153,7 +153,7 @@ class checkpoints {
         own = {file.bytes, file.checksum};
       });
     } catch (error const&) {
-      if (comm.is_main()) folder_.remove(key[0]);
+      if (comm.is_main()) folder_.remove_files(key[0]);
       throw;
     }
     std::vector<std::uint64_t> all(2 * ranks);

@@ -16,8 +16,8 @@
 namespace tutti::detail {
 
 // A folder with a folder for each checkpoint, checkpoint-<number>, which holds the shards and then the manifest. Numbers
-// only rise, so a checkpoint never replaces the files of another. A checkpoint exists as soon as its manifest does. All
-// functions throw error: system.
+// only rise, even if saving fails, so a checkpoint never replaces the files of another, and a rank that is late cannot write to
+// one that is newer. A checkpoint exists as soon as its manifest does. All functions throw error: system.
 class checkpoint_folder {
  public:
   explicit checkpoint_folder(std::string path) : path_(std::move(path)) {}
@@ -32,8 +32,9 @@ class checkpoint_folder {
   [[gnu::cold]] std::uint64_t begin();
   // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay.
   [[gnu::cold]] void finish(std::uint64_t number, manifest const& contents, int keep);
-  // Removes a checkpoint; whenever this is interrupted, it is either intact or does not exist.
-  [[gnu::cold]] void remove(std::uint64_t number) const noexcept;
+  // Removes the files of a checkpoint; whenever this is interrupted, it is either intact or does not exist. Its folder keeps the number
+  // taken until there is a higher one.
+  [[gnu::cold]] void remove_files(std::uint64_t number) const noexcept;
   // The numbers of those that exist, the newest first. None if there is no such folder.
   [[gnu::cold]] std::vector<std::uint64_t> list() const;
   [[gnu::cold]] std::string read_manifest(std::uint64_t number) const;
@@ -52,6 +53,7 @@ class checkpoint_folder {
  private:
   std::vector<std::uint64_t> numbers() const;  // of all folders, the newest first
   bool exists(std::uint64_t number) const;
+  void remove(std::uint64_t number) const noexcept;
 
   std::string path_;
   std::set<std::uint64_t> refused_;

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <dirent.h>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <span>
@@ -91,8 +92,9 @@ TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::list() const {
 TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
   make_durable_folder(path_);
   auto const all = numbers();
-  for (std::uint64_t const number : all)
-    if (!exists(number)) remove(number);
+  std::vector<std::uint64_t> unfinished;
+  std::ranges::copy_if(all, std::back_inserter(unfinished), [&](std::uint64_t one) { return !exists(one); });
+  for (std::uint64_t const one : unfinished) remove_files(one);
   if (!all.empty() && all.front() == std::numeric_limits<std::uint64_t>::max())
     throw error({.code = error_code::system,
                  .what = join({path_of(all.front()),
@@ -100,6 +102,7 @@ TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
                  .way_out = "give it a lower number, or save to an empty folder"});
   std::uint64_t const number = all.empty() ? 1 : all.front() + 1;
   make_folder(path_of(number));
+  for (std::uint64_t const one : unfinished) remove(one);
   return number;
 }
 
@@ -120,6 +123,11 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
 }
 
 TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept {
+  remove_files(number);
+  ::rmdir(path_of(number).c_str());
+}
+
+TUTTI_INLINE void checkpoint_folder::remove_files(std::uint64_t number) const noexcept {
   try {
     std::string const folder = path_of(number);
     // First, so that a crash of the machine does not leave a manifest without shards.
@@ -128,7 +136,6 @@ TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept
     for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
     for (std::string const& name : names)
       if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
-    ::rmdir(folder.c_str());
   } catch (...) {  // it is tried again when the next checkpoint is saved
   }
 }
