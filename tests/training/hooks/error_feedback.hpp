@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <set>
@@ -152,8 +153,23 @@ void check_other_residuals(Comm& comm) {
   else expect_error(thrown, error_code::revoked, "a step of training has failed there");
 }
 
+// A gradient that overflows in one step leaves the later steps of its bucket as they are, though another parameter there is unused.
+template <class Codec, class Comm>
+void check_overflow(Comm& comm, Codec codec) {
+  std::vector<std::vector<float>> parameters(2, std::vector<float>(8));
+  training::data_parallel model(comm, parameters, {.find_unused = true}, training::error_feedback(codec));
+  for (float const x : {std::numeric_limits<float>::infinity(), 1.0f}) {
+    std::ranges::fill(model.gradient(0), x);
+    model.ready(0);
+    model.finish();
+  }
+  for (float const x : model.gradient(0)) expect(std::isfinite(x), "an overflow has outlived its step");
+}
+
 template <class Comm>
 void check_error_feedback(Comm& comm) {
+  check_overflow(comm, training::eight_bit_blocks{});
+  check_overflow(comm, training::one_bit_signs{});
   for (auto const& options : {two_buckets, changing_buckets, unused_parameters}) {
     check_nothing_is_lost(comm, options, training::top_k{.share = 0.05}, 0);
     check_nothing_is_lost(comm, options, training::eight_bit_blocks{}, 1e-2f);

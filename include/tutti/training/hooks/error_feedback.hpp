@@ -2,12 +2,10 @@
 // error_feedback: a hook that sends gradients through a lossy codec, and what a step has lost with the next one.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -60,10 +58,7 @@ class error_feedback {
     for (auto const& part : some.parts) {
       auto const sent = part_of(its.decoded, part, some);
       auto& residual = residuals_[part.parameter];
-      for (std::size_t i = 0; i < residual.size(); ++i) {
-        float const lost = part.gradient[i] - sent[i];
-        residual[i] = std::isfinite(lost) ? lost : 0;
-      }
+      for (std::size_t i = 0; i < residual.size(); ++i) residual[i] = finite_or_zero(part.gradient[i] - sent[i]);
     }
     return all_gather(async(comm), its.mine, its.all).then([this, &its, some, ranks = comm.size()] {
       add_up(its, some, ranks);
@@ -74,9 +69,11 @@ class error_feedback {
     if (unused.index >= buffers_.size()) return;  // a single rank sends nothing
     buffers& its = buffers_[unused.index];
     codec_.decode(its.mine.data(), its.decoded);
-    for (auto const& part : unused.parts)
-      std::ranges::transform(residuals_[part.parameter], part_of(its.decoded, part, unused),
-                             residuals_[part.parameter].begin(), std::plus());
+    for (auto const& part : unused.parts) {
+      auto const sent = part_of(its.decoded, part, unused);
+      auto& residual = residuals_[part.parameter];
+      for (std::size_t i = 0; i < residual.size(); ++i) residual[i] = finite_or_zero(residual[i] + sent[i]);
+    }
   }
 
   std::size_t message_bytes(bucket<float> const& some) const { return codec_.message_bytes(some.gradients.size()); }
@@ -93,6 +90,7 @@ class error_feedback {
     std::vector<float> decoded{};
   };
 
+  static float finite_or_zero(float x) { return std::isfinite(x) ? x : 0; }
   std::vector<float>& residual_of(bucket_part<float> const& part, int rank) {
     if (residuals_.size() <= part.parameter) residuals_.resize(part.parameter + 1);
     std::vector<float>& out = residuals_[part.parameter];
