@@ -146,6 +146,12 @@ void check_bad_objects(Comm& comm) {
          odd ? "this rank has 'weight' of 1 where rank 0 has 'weights' of 1"
              : "this rank has 'weights' of 1 where " + last_rank + " has 'weight' of 1",
          [&] { all_reduce_map(comm, arrays); });
+  std::map<std::string, int> numbers{{"a", 1}, {"b", 1}};
+  if (odd) numbers = {{"a' of 1\n'b", 1}};
+  thrown(error_code::mismatch, odd ? 0 : last,
+         odd ? "this rank has 'a' of 1\\n'b' of 1 where rank 0 has 'a' of 1"
+             : "this rank has 'a' of 1 where " + last_rank + " has 'a' of 1\\n'b' of 1",
+         [&] { all_reduce_map(comm, numbers); });
   if (comm.rank() == 0)
     thrown(error_code::bad_argument, -1, "is missing: rank 0 has 0",
            [&] { static_cast<void>(collect_results(comm, std::vector<int>{}, 1)); });

@@ -19,6 +19,7 @@
 #include "tutti/call/accepted.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/bytes.hpp"
+#include "tutti/core/hash.hpp"
 #include "tutti/execute/plan.hpp"
 
 namespace tutti {
@@ -47,6 +48,16 @@ auto by_name(M& map) {
   return out;
 }
 
+// Adds a line for an array. Line breaks in names are escaped, so different arrays give different lists.
+inline void list_array(std::string& list, std::string_view name, std::size_t size) {
+  list += '\'';
+  for (char const c : name)
+    if (c == '\n') list += "\\n";
+    else if (c == '\\') list += "\\\\";
+    else list += c;
+  list += join({"' of ", size, "\n"});
+}
+
 // The first line in which the lists of two ranks differ.
 [[gnu::cold]] inline std::string first_difference(std::string_view mine, std::string_view theirs, int peer) {
   auto const line = [](std::string_view& list) {
@@ -70,27 +81,24 @@ void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std:
   std::vector<T> all;
   for (auto const& entry : entries) {
     auto const values = elements(entry->second);
-    list += join({"'", std::string_view{entry->first}, "' of ", values.size(), "\n"});
+    list_array(list, entry->first, values.size());
     all.insert(all.end(), values.begin(), values.end());
   }
 
-  std::uint64_t hash = entries.size();
-  for (char const c : list) hash = detail::mix(hash, static_cast<unsigned char>(c));
+  std::uint64_t const hash = hash_of(list);
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::span(&hash, 1), hashes, {}, where);
-  if (std::ranges::count(hashes, hash) != comm.size()) {
+  auto const other = std::ranges::find_if(hashes, [&](std::uint64_t one) { return one != hash; });
+  if (other != hashes.end()) {
     auto const lists = all_gather_bytes(comm, reason(0, list), where);
-    auto const text = [&](std::size_t rank) {
-      auto const bytes = lists.of(rank);
-      return std::string_view(reinterpret_cast<char const*>(bytes.data()), bytes.size());
-    };
-    std::size_t peer = 0;
-    while (text(peer) == list) ++peer;
+    auto const peer = static_cast<std::size_t>(other - hashes.begin());
+    auto const theirs = lists.of(peer);
     throw error({.code = error_code::mismatch,
                  .rank = comm.rank(),
                  .peer = static_cast<int>(peer),
                  .what = join({"the names of all_reduce_map differ: ",
-                               first_difference(list, text(peer), static_cast<int>(peer))}),
+                               first_difference(list, {reinterpret_cast<char const*>(theirs.data()), theirs.size()},
+                                                static_cast<int>(peer))}),
                  .way_out = "pass the same names and sizes on all ranks",
                  .where = where});
   }
