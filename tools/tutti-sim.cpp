@@ -28,16 +28,13 @@ namespace {
 using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::analyze;
+using simulator::refuse;
 
 struct served {
   algorithm_id id;
   collective what;
   dynamic_schedule schedule;
 };
-
-[[noreturn]] void refuse(std::string what, std::string way_out) {
-  throw error({.code = error_code::bad_argument, .what = std::move(what), .way_out = std::move(way_out)});
-}
 
 collective collective_named(std::string const& wanted) {
   std::string all;
@@ -68,8 +65,11 @@ std::vector<served> chosen(std::vector<std::string> const& wanted_algorithms, st
   return out;
 }
 
+constexpr int max_simulated_ranks = 1'000'000, max_ranks_on_nodes = 100'000, max_verified_ranks = 512;
+
 void check_ranks(int ranks, int root) {
-  if (ranks < 1) refuse(fmt::format("the number of ranks is {}", ranks), "give at least 1");
+  if (ranks < 1 || ranks > max_simulated_ranks)
+    refuse(fmt::format("the number of ranks is {}", ranks), fmt::format("give 1 to {}", max_simulated_ranks));
   if (root < 0 || root >= ranks)
     refuse(fmt::format("{} is not a rank of {}, so it cannot be the root", root, ranks),
            fmt::format("give a rank from 0 to {}", ranks - 1));
@@ -128,14 +128,17 @@ std::pair<int, int> range_of(std::string const& text) {
 int verify_command(verify_arguments a) {
   auto const [first, last] = range_of(a.ranks);
   check_ranks(first, 0);
-  if (last > 512)
+  if (last > max_verified_ranks)
     refuse(fmt::format("cannot verify {} ranks", last),
-           "give at most 512, which takes minutes; `tutti-sim simulate` takes any number");
-  if (a.slices < 1 || a.credits < 1) refuse("there must be at least one slice and one credit", "give 1 or more");
+           fmt::format("give at most {}, which takes minutes; `tutti-sim simulate` takes up to {}", max_verified_ranks,
+                       max_simulated_ranks));
+  for (int const each : {a.slices, a.credits})
+    if (each < 1 || each > 64) refuse(fmt::format("cannot verify {} slices or credits", each), "give 1 to 64");
   int on_nodes = 0;
   for (int const each : a.nodes) {
-    if (each < 1 || each > 512 - on_nodes)
-      refuse("the nodes have less than 1 or more than 512 ranks", "give 1 or more for each");
+    if (each < 1 || each > max_verified_ranks - on_nodes)
+      refuse(fmt::format("the nodes have less than 1 or more than {} ranks", max_verified_ranks),
+             "give 1 or more for each");
     on_nodes += each;
   }
   bool const composite = take_two_level(a.algorithms);
@@ -247,7 +250,9 @@ void simulate_command(machine_arguments a) {
   if (!a.nodes.empty()) {
     a.ranks = {0};
     for (int const each : a.nodes) {
-      if (each < 1 || each > 100'000) refuse("a node has at least one rank", "give 1 to 100000 for each");
+      if (each < 1 || each > max_ranks_on_nodes - a.ranks[0])
+        refuse(fmt::format("a node has less than 1 rank, or all together more than {}", max_ranks_on_nodes),
+               "give 1 or more for each, and fewer nodes or smaller ones");
       a.ranks[0] += each;
     }
     check_ranks(a.ranks[0], a.root);

@@ -39,11 +39,11 @@ inline void pipeline_options(CLI::App& to, pipeline_arguments& a) {
   to.add_option("--svg", a.svg, "write an SVG file instead of text");
 }
 
+[[noreturn]] inline void refuse(std::string what, std::string way_out) {
+  throw tutti::error({.code = tutti::error_code::bad_argument, .what = std::move(what), .way_out = std::move(way_out)});
+}
+
 inline void check(pipeline_arguments const& a) {
-  auto const refuse = [](std::string what, std::string way_out) {
-    throw tutti::error(
-        {.code = tutti::error_code::bad_argument, .what = std::move(what), .way_out = std::move(way_out)});
-  };
   auto const& [ranks, microbatches] = a.shape;
   if (ranks < 1 || microbatches < 1 || a.stages_per_rank < 1)
     refuse("there must be ranks, microbatches and stages", "give 1 or more of each");
@@ -80,14 +80,15 @@ inline void compare_pipelines(pipeline_arguments const& a) {
 inline void draw_pipeline(pipeline_arguments const& a) {
   auto const schedule = tutti::training::find_pipeline_schedule(a.schedule, a.stages_per_rank);
   // A column of text is a unit of time for a single stage on a rank, and its share where there are several.
+  double const columns = a.svg.empty() ? simulate_pipeline(schedule, a.shape, a.times).end : 0;
+  if (columns > 10'000)
+    refuse(fmt::format("the drawing would have {:g} columns, one for each unit of time", columns),
+           "let the batch take at most 10000, or draw it with --svg");
   if (a.svg.empty()) return draw_pipeline_text(std::cout, schedule, a.shape, a.times);
   std::ofstream file(a.svg);
   draw_pipeline_svg(file, schedule, a.shape, times_of_stage(a, schedule.stages(a.shape)));
   file.close();
-  if (!file)
-    throw tutti::error({.code = tutti::error_code::bad_argument,
-                        .what = "cannot write " + a.svg,
-                        .way_out = "name a file in an existing folder that you may write to"});
+  if (!file) refuse("cannot write " + a.svg, "name a file in an existing folder that you may write to");
   fmt::print("wrote {}\n", a.svg);
 }
 
