@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tutti/tune/table.hpp"
+#include "tutti/tune/table_amd_zen3.hpp"
 #include "tutti/tune/table_amd_zen5.hpp"
 #include "tutti/tune/table_intel_xeon.hpp"
 
@@ -26,6 +27,7 @@ struct shipped_table {
 // In the order of preference for processors from other vendors.
 inline constexpr std::array shipped_tables{
     shipped_table{{"AuthenticAMD", 26}, tables::amd_zen5},
+    shipped_table{{"AuthenticAMD", 25}, tables::amd_zen3},
     shipped_table{{"GenuineIntel", 6}, tables::intel_xeon},
 };
 
