@@ -4,8 +4,13 @@
 // timeout: 200
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <string>
+#include <vector>
 
 #include "message/messages.hpp"
 #include "support/sanitized.hpp"
@@ -52,6 +57,50 @@ TEST_CASE("a message that is received after a fault does not count") {
       expect_error(e, error_code::revoked, "enough");
     }
   }));
+}
+
+namespace {
+
+// What two ranks write to standard error, of which rank 0 calls `sends` and rank 1 `receives`, which may leave messages behind.
+template <class Sends, class Receives>
+std::string text_at_end(Sends const& sends, Receives const& receives) {
+  std::FILE* const file = std::tmpfile();
+  int const before = ::dup(STDERR_FILENO);
+  ::dup2(::fileno(file), STDERR_FILENO);
+  run_threads(2, [&](auto& comm) {
+    if (comm.rank() == 0) sends(comm);
+    barrier(comm);
+    if (comm.rank() == 1) receives(comm);
+  });
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  std::rewind(file);
+  std::string out(2000, ' ');
+  out.resize(std::fread(out.data(), 1, out.size(), file));
+  std::fclose(file);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("messages that are lost when communicators close are named") {
+  std::vector<int> const small(4), large(100'000);
+  auto const send_two = [&](auto& comm) { send(comm, small, 1, 5), send(comm, small, 1, 6); };
+  auto const nothing = [](auto&) {};
+  CHECK(
+      text_at_end(send_two, nothing) ==
+      "tutti: rank 1 closed its communicator without receiving 2 messages; the first is of 16 bytes from rank 0, tag 5 "
+      "[rank 1]; receive every message that is sent\n");
+  auto const receive_one = [](auto& comm) { static_cast<void>(recv<int>(comm, 0, 6)); };
+  CHECK(text_at_end([](auto& comm) { send(comm, 1, 1, 6); }, receive_one) == "");
+
+  std::string const text = text_at_end([&](auto& comm) { static_cast<void>(isend(comm, large, 1, 7)); }, nothing);
+  CHECK(contains(text,
+                 "rank 0 closed its communicator before 1 message that it had started could end: send of 100000 int to "
+                 "rank 1, tag 7, at "));
+  CHECK(contains(text, "messages_over_loopback.cpp:"));
+  CHECK(contains(
+      text, "rank 1 closed its communicator without receiving 1 message; the first is of 400000 bytes from rank 0"));
 }
 
 TEST_CASE("messages end with an error over loopback") {

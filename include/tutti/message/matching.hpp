@@ -64,6 +64,7 @@ class matching {
 
   // The first message from this rank, or from any_source, that no receive has matched.
   kept_message const* find_unmatched(int from) { return find_message({.tag = any_tag, .peer = from}); }
+  fifo<kept_message>& messages() noexcept { return messages_; }
 
   void add(transfer& r) {
     receives_.push_back(&r);
