@@ -71,7 +71,7 @@ class network {
   score learn(digits const& from, std::span<Eigen::Index const> chosen, float scale, Model& model) {
     Eigen::Map<Eigen::Array<Eigen::Index, Eigen::Dynamic, 1> const> const columns(
         chosen.data(), static_cast<Eigen::Index>(chosen.size()));
-    active_[0] = from.images(Eigen::all, columns);
+    active_[0] = from.images(Eigen::seq(0, from.images.rows() - 1), columns);
     forward(model);
     score out;
     softmax(out,

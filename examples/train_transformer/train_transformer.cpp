@@ -89,7 +89,8 @@ trained train(Communicator& comm, split const& data, settings const& with, divis
                                              order.begin() + static_cast<std::ptrdiff_t>(at + batch));
       std::vector<int> labels;
       for (Eigen::Index const i : chosen) labels.push_back(data.training.labels[size_of(i)]);
-      loss += model.learn(Eigen::MatrixXf(data.training.images(Eigen::all, chosen)), labels);
+      auto const& pixels = data.training.images;
+      loss += model.learn(Eigen::MatrixXf(pixels(Eigen::seq(0, pixels.rows() - 1), chosen)), labels);
     }
     seconds const time = steady_clock::now() - begin, communication = model.communication() - before;
     auto const seen = model.evaluate(data.held_out.images, data.held_out.labels);
