@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The least that a consumer can do: two ranks as threads add a number each.
+// The first of two translation units that use the same templates and inline functions.
 #include <tutti/tutti.hpp>
 
 #include <vector>
+
+int sum_in_other_unit();
 
 int main() {
   int sum = 0;
@@ -11,5 +13,5 @@ int main() {
     tutti::all_reduce(comm, value);
     if (comm.rank() == 0) sum = value[0];
   });
-  return sum == 3 ? 0 : 1;
+  return sum == 3 && sum_in_other_unit() == 3 ? 0 : 1;
 }
