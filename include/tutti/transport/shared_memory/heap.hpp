@@ -4,11 +4,19 @@
 
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
+
+struct heap_full : std::bad_alloc {
+  char const* what() const noexcept override {
+    return "std::bad_alloc: no room is left in the memory that this rank shares with others; set TUTTI_HEAP to more "
+           "bytes, or allocate less";
+  }
+};
 
 // Thread-safe: one thread may make a call while another allocates.
 class heap {

@@ -30,7 +30,7 @@ TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
       throw error({.code = error_code::bad_argument,
                    .what = join({"TUTTI_HEAP=\"", text, "\" is not a number of bytes from 0 to ", most,
                                  ", which is what ", ranks, " ranks can address"}),
-                   .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
+                   .way_out = "allow for comm.allocate and for the buffers of the calls of a rank, e.g. 1073741824"});
     return (bytes + page - 1) / page * page;
   }
   std::size_t const machine =
