@@ -16,7 +16,7 @@ TEST_CASE("the guide to MPI and nodes") {
 
   {
     tutti::communicator<tutti::mpi> comm = tutti::from_mpi();  // of MPI_COMM_WORLD, or of the MPI_Comm that you pass
-    tutti::all_reduce(comm, gradient);                         // scheduled by tutti, or native, whatever is faster
+    tutti::all_reduce(comm, gradient);                         // scheduled by tutti, or native, whichever is faster
     tutti::all_reduce<tutti::native>(comm, gradient);          // MPI_Allreduce, once all ranks are in the call
     expect(gradient[0] == 16, "a sum of sums");
   }
