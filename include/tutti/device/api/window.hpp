@@ -267,7 +267,7 @@ class window_block {
     return !stopped_;
   }
 
-  TUTTI_HOST_DEVICE detail::team all() const { return {group_.rank(), group_.size(), 0, 1}; }
+  TUTTI_HOST_DEVICE detail::team all() const { return detail::all_of(group_); }
 
   window<T> const& window_;
   detail::window_map const& map_;

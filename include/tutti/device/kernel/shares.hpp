@@ -19,6 +19,11 @@ struct team {
   TUTTI_HOST_DEVICE int rank() const { return rank_; }
   TUTTI_HOST_DEVICE int size() const { return size_; }
 };
+// All members of a group, for one job.
+template <class Group>
+TUTTI_HOST_DEVICE team all_of(Group const& group) {
+  return {group.rank(), group.size(), 0, 1};
+}
 inline constexpr int warp_threads = 32;
 template <cooperating_group Group>
 TUTTI_HOST_DEVICE int warp_size_in(Group const& group) {

@@ -242,10 +242,6 @@ struct shots_work {
         from, meetings.ranks, to, meetings.ranks, rest, how}(all_of(group));
   }
 
-  template <class Group>
-  TUTTI_HOST_DEVICE static team all_of(Group const& group) {
-    return {group.rank(), group.size(), 0, 1};
-  }
   // Calls f(team, q) for `count` chunks q from `first` on, each with some of the warps.
   template <class Group, class F>
   TUTTI_HOST_DEVICE void for_chunks(Group const& group, int first, int count, F const& f) const {

@@ -23,8 +23,7 @@
 #include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/two_level/level_operations.hpp"
-#include "tutti/reduce/wire.hpp"
-#include "tutti/transport/absence.hpp"
+#include "tutti/device/two_level/node_shares.hpp"
 #include "tutti/transport/nodes.hpp"
 
 namespace tutti {
@@ -189,19 +188,6 @@ class cuda_two_level {
         {"in its part between the ranks {", detail::list_of(members), "}, renumbered from 0: ", e.happened()});
   }
 
-  // -- Memory.
-  // The share of a local rank in a message of n elements.
-  template <class T>
-  extent share(std::size_t n, int local) const {
-    constexpr std::size_t grain = sizeof(T) < detail::cache_line ? detail::cache_line / sizeof(T) : 1;
-    return part(n, locals(), local, grain);
-  }
-  template <class T>
-  counts shares(std::size_t n) const {
-    counts out;
-    for (int local = 0; local < locals(); ++local) out.push_back(share<T>(n, local).count);
-    return out;
-  }
   template <class T>
   std::span<T> scratch(std::size_t n) {
     if (!scratch_ || scratch_->size() < n * sizeof(T)) {
@@ -217,8 +203,8 @@ class cuda_two_level {
                      Across const& across_op) {
     std::span<T> const out(c.out, c.what.count);
     std::span<T const> const in(c.in, out.size());
-    counts const all = shares<T>(in.size());
-    extent const own = share<T>(in.size(), local_);
+    counts const all = detail::node_shares<T>(in.size(), locals());
+    extent const own = detail::node_share<T>(in.size(), locals(), local_);
     std::span<T> const block = out.subspan(own.begin, own.count);
     inside(now, [&](auto& ranks, options const& how) {
       reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
@@ -230,7 +216,7 @@ class cuda_two_level {
   template <class T, class Inside, class Across>
   void reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op, Across const& across_op) {
     std::span<T const> const in(c.in, c.what.count);
-    counts const all = shares<T>(in.size());
+    counts const all = detail::node_shares<T>(in.size(), locals());
     std::span<T> const block = scratch<T>(all[static_cast<std::size_t>(local_)]);
     int const home = nodes_.node_of(c.what.root);
     inside(now, [&](auto& ranks, options const& how) {
@@ -265,8 +251,8 @@ class cuda_two_level {
   void broadcast_of(call& now, detail::device_call<D, Word, Word> const& c) {
     // The root's memory is only read.
     std::span<Word> const data(c.out != nullptr ? c.out : const_cast<Word*>(c.in), c.given.at(0, 0).count);
-    counts const all = shares<Word>(data.size());
-    extent const own = share<Word>(data.size(), local_);
+    counts const all = detail::node_shares<Word>(data.size(), locals());
+    extent const own = detail::node_share<Word>(data.size(), locals(), local_);
     std::span<Word> const block = data.subspan(own.begin, own.count);
     int const home = nodes_.node_of(c.what.root);
     if (node_ == home)
