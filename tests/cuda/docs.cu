@@ -93,6 +93,8 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
   ranks.work().wait();                                     // the collectives
   exchanged.wait();                                        // the messages
 
+  tutti::send_recv(ranks, top_row, above, row_below, below, 0, {.algorithm = tutti::algorithm_id::native});
+
   tutti::cuda_ipc near(comm, gpu);                         // on one node: they read each other's memory
   tutti::all_reduce(near, gradient, tutti::mean{}, {.stream = stream});
   tutti::work sum = near.work(stream);

@@ -14,7 +14,9 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <numeric>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <type_traits>
 #include <unistd.h>
@@ -154,12 +156,25 @@ std::vector<T> nccl_values(lending_stand_in const& on, device_array<lending_stan
   return out;
 }
 
+constexpr device_options<lending_stand_in> natively{.algorithm = algorithm_id::native};
+
 // Rank q gets q + 1 elements from each of 3 ranks.
 template <class Ranks, class T>
 void exchange_some(Ranks& ranks, int rank, device_array<lending_stand_in, T> const& from,
                    device_array<lending_stand_in, T> const& to, device_options<lending_stand_in> const& how = {}) {
   std::vector<std::size_t> const sent{1, 2, 3}, received(3, static_cast<std::size_t>(rank) + 1);
   all_to_all_v(ranks, from, sent, to, received, {}, {}, how);
+}
+
+// A call by NCCL of 3 ranks, in which each waits for all.
+template <class Ranks, class T>
+void call_by_name(std::string_view what, Ranks& ranks, device_array<lending_stand_in, T> const& data,
+                  device_array<lending_stand_in, T> const& blocks, device_options<lending_stand_in> how = {}) {
+  how.algorithm = algorithm_id::native;
+  int const r = ranks.rank();
+  if (what == "all_reduce") all_reduce(ranks, data, sum{}, how);
+  else if (what == "all_to_all_v") exchange_some(ranks, r, data, blocks, how);
+  else send_recv(ranks, data, (r + 1) % 3, blocks, (r + 2) % 3, 0, how);
 }
 
 }  // namespace
@@ -372,16 +387,152 @@ TEST_CASE("a call may be captured in a graph") {
   });
 }
 
+TEST_CASE("messages with `native` are groups of NCCL's calls on the stream") {
+  for (int const p : {1, 2, 3, 4})
+    on_processes(p, [p](auto& comm) {
+      lending_stand_in const device(comm.rank());
+      stand_in_stream stream;
+      auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
+      int const right = (comm.rank() + 1) % p, left = (comm.rank() + p - 1) % p;
+      for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{5000}}) {
+        auto const in = nccl_array(device, std::vector<int>(n, comm.rank())),
+                   out = nccl_array(device, std::vector<int>(n + 2, -1));
+        int const before = calls_by_nccl();
+        received const got = send_recv(ranks, in, right, out, n == 1 ? any_source : left, 3, natively);
+        expect(got == received{left, 3, n}, "who sent what");
+        expect(calls_by_nccl() == before + (n > 0), "a group, or none for an empty message");
+        std::vector<int> expected(n, left);
+        expected.insert(expected.end(), 2, -1);
+        expect(nccl_values(device, out, &stream) == expected, "the message, with room for more");
+      }
+    });
+}
+TEST_CASE("a send by NCCL returns before its receiver's stream comes to it") {
+  on_processes(2, [](auto& comm) {
+    lending_stand_in const device(comm.rank());
+    stand_in_stream stream;
+    auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
+    auto const data = nccl_array(device, std::vector<int>(5000, comm.rank()));
+    std::atomic<bool> free = false;
+    if (comm.rank() == 0) {
+      send(ranks, data, no_rank, 0, natively);
+      send(ranks, data, 1, 4, natively);
+    } else {
+      stream.add([&] {
+        while (!free) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      });
+      expect(recv(ranks, data, 0, any_tag, natively) == received{0, 4, 5000}, "the tag");
+    }
+    barrier(comm);
+    free = true;
+    expect(nccl_values(device, data, &stream) == std::vector<int>(5000, 0), "the message");
+  });
+}
+TEST_CASE("batches by NCCL may name tags in any order, and ranks may divide messages into batches in their own ways") {
+  on_processes(3, [](auto& comm) {
+    lending_stand_in const device(comm.rank());
+    stand_in_stream stream;
+    auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
+    int const r = comm.rank();
+    std::vector<device_array<lending_stand_in, int>> data;
+    for (int tag = 0; tag < 3; ++tag) data.push_back(nccl_array(device, std::vector<int>(100, r == 0 ? tag : -1)));
+    device_batch first(ranks), rest(ranks);
+    for (int tag = 0; r == 0 && tag < 3; ++tag)
+      for (int to : {1, 2}) first.send(data[static_cast<std::size_t>(tag)], to, tag);
+    if (r == 1) first.recv(data[2], 0, 2).recv(data[0], 0, 0).recv(data[1], 0, 1);
+    if (r == 2) first.recv(data[0], 0, 0), rest.recv(data[2], 0, 2).recv(data[1], 0, 1);
+    int const before = calls_by_nccl();
+    for (int i = 0; i < 2; ++i) {
+      if (r < 2) {
+        expect(first.start(natively).get().size() == (r == 1 ? 3 : 0), "the results of the receives");
+      } else {
+        expect(first.run(natively) == std::vector{received{0, 0, 100}}, "the first message");
+        expect(rest.run(natively) == std::vector{received{0, 2, 100}, received{0, 1, 100}}, "the others");
+      }
+    }
+    for (int tag = 0; tag < 3; ++tag)
+      expect(nccl_values(device, data[static_cast<std::size_t>(tag)], &stream) == std::vector<int>(100, tag), "data");
+    expect(calls_by_nccl() == before + (r == 2 ? 4 : 2), "groups");
+  });
+}
+TEST_CASE("messages by NCCL may be captured in a graph") {
+  on_processes(2, [](auto& comm) {
+    lending_stand_in const device(comm.rank());
+    stand_in_stream stream;
+    auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
+    auto const in = nccl_array(device, std::vector<int>(1000, comm.rank())),
+               out = nccl_array(device, std::vector<int>(1000, -1));
+    int const other = 1 - comm.rank();
+    device_batch both(ranks);
+    both.send(in, other).recv(out, other);
+    stream.begin_capture();
+    send_recv(ranks, in, other, out, other, 0, natively);
+    both.start(natively).wait();
+    auto const graph = stream.end_capture();
+    expect(nccl_values(device, out, &stream) == std::vector<int>(1000, -1), "it has not run");
+    for (int i = 0; i < 3; ++i) stand_in_stream::launch(graph);
+    expect(nccl_values(device, out, &stream) == std::vector<int>(1000, other), "it has run");
+  });
+}
+TEST_CASE("ends of a message by NCCL that do not fit are found before NCCL gets them") {
+  auto const fails = [](error_code code, char const* words, auto const& sender, auto const& receiver) {
+    on_processes(2, [&](auto& comm) {
+      lending_stand_in const device(comm.rank());
+      auto ranks = on(comm, device, on_path(device_path::nccl));
+      auto const data = nccl_array(device, std::vector<int>(5000, 1));
+      int const before = calls_by_nccl();
+      error const e = error_of([&] {
+        if (comm.rank() == 0) sender(ranks, data);
+        else receiver(ranks, data);
+        barrier(comm);
+      });
+      if (comm.rank() == 1) expect_error(e, code, words);
+      expect(calls_by_nccl() == before, "NCCL has no call");
+    });
+  };
+  auto const sends = [](auto& ranks, auto const& data) { send(ranks, data, 1, 0, natively); };
+  auto const receives = [](auto& ranks, auto const& data) { recv(ranks, data, 0, 0, natively); };
+  fails(error_code::mismatch, "rank 0 sent a message by NCCL, but rank 1 does not receive it so", sends,
+        [](auto& ranks, auto const& data) { recv(ranks, data, 0); });
+  fails(
+      error_code::mismatch, "from rank 0, tag 0, by way of the host, does not fit the recv of up to 5000 int",
+      [](auto& ranks, auto const& data) { send(ranks, data, 1); }, receives);
+  fails(error_code::mismatch, "does not fit the recv of up to 4999 int", sends,
+        [](auto& ranks, auto const& data) { recv(ranks, std::span(data.data(), 4999), 0, 0, natively); });
+  fails(
+      error_code::mismatch, "receive them in the order in which they are sent, or in one batch",
+      [](auto& ranks, auto const& data) { device_batch(ranks).send(data, 1, 0).send(data, 1, 1).run(natively); },
+      [](auto& ranks, auto const& data) { recv(ranks, data, 0, 1, natively); });
+  fails(
+      error_code::timeout, "from rank 0, tag 9", [](auto&, auto const&) {},
+      [](auto& ranks, auto const& data) {
+        recv(ranks, data, 0, 9, {.algorithm = algorithm_id::native, .timeout = std::chrono::milliseconds{200}});
+      });
+}
+TEST_CASE("ranks without NCCL refuse messages by it") {
+  on_processes(2, [](auto& comm) {
+    lending_stand_in const device(comm.rank());
+    auto const data = nccl_array(device, std::vector<int>(10, 1));
+    auto const refusal = [&](device_path path) {
+      auto ranks = on(comm, device, on_path(path));
+      return error_of([&] { send(ranks, data, 0, 0, natively); });
+    };
+    expect_error(refusal(device_path::staged), error_code::bad_argument, "NCCL carries out no calls of these ranks");
+    expect_error(refusal(device_path::ipc), error_code::bad_argument,
+                 "NCCL carries out no send where ranks read each other's memory");
+  });
+}
+
 TEST_CASE("a rank that dies in a call is named, and the streams of the others go on") {
-  for (bool const in_blocks : {false, true}) {
+  for (char const* const what : {"all_reduce", "all_to_all_v", "send_recv"}) {
     shared_with_forks<std::atomic<int>> right;
     CHECK_THROWS(on_processes(3, [&](auto& comm) {
       lending_stand_in const device(comm.rank());
       stand_in_stream stream;
       auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
       auto const data = nccl_array(device, std::vector<float>(1000, 1)),
-                 blocks = nccl_array(device, std::vector<float>(9));
-      auto const call = [&] { in_blocks ? exchange_some(ranks, comm.rank(), data, blocks) : all_reduce(ranks, data); };
+                 blocks = nccl_array(device, std::vector<float>(1000));
+      auto const call = [&] { call_by_name(what, ranks, data, blocks); };
       call();
       ranks.work().wait();
       barrier(comm);
@@ -422,20 +573,19 @@ TEST_CASE("an error that NCCL reports ends the calls of all ranks") {
     });
 }
 TEST_CASE("a stream that does not come to a call is a timeout of all ranks") {
-  for (bool const in_blocks : {false, true})
-    on_processes(3, [in_blocks](auto& comm) {
+  for (char const* const what : {"all_reduce", "all_to_all_v", "send_recv"})
+    on_processes(3, [what](auto& comm) {
       lending_stand_in const device(comm.rank());
       std::atomic<bool> free = comm.rank() != 1;
       stand_in_stream stream;
       auto ranks = on(comm, device, on_path(device_path::nccl, &stream));
       auto const data = nccl_array(device, std::vector<float>(1000, 1)),
-                 blocks = nccl_array(device, std::vector<float>(9));
+                 blocks = nccl_array(device, std::vector<float>(1000));
       stream.add([&] {
         while (!free) std::this_thread::sleep_for(std::chrono::milliseconds{1});
       });
       error const e = error_of([&] {
-        if (in_blocks) exchange_some(ranks, comm.rank(), data, blocks, {.timeout = std::chrono::seconds{1}});
-        else all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{1}});
+        call_by_name(what, ranks, data, blocks, {.timeout = std::chrono::seconds{1}});
         ranks.work().wait();
       });
       free = true;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A library in place of NCCL, for tests without a GPU: its streams are those of support/sharing_stand_in.hpp, device memory is that of
 // the host, and ranks exchange data through a file. A call gives its work to the stream at a later look at the state. There it waits
-// for all ranks, for ever if one does not come. Variables of the environment:
+// for all ranks, or for the other ends of messages, for ever if one does not come. Variables of the environment:
 //   SUBSTITUTE_FOLDER    where the files are
 //   SUBSTITUTE_VERSION   what ncclGetVersion returns (22809)
 //   SUBSTITUTE_REFUSES   why this rank cannot join the others
 //   SUBSTITUTE_BREAKS    the group of calls of this rank, from 1, in which NCCL reports an error once the calls are on the stream; or
 //                        before, if the number is negative
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -53,10 +54,15 @@ struct call {
 struct page {
   struct entry {
     std::size_t begin, bytes;
-    int to;  // of a send; else -1
   };
   std::atomic<std::uint64_t> step;
   entry calls[max_calls];
+  std::byte data[max_bytes];
+};
+// Where a rank puts a message to another, which takes it before the next.
+struct mailbox {
+  std::atomic<std::uint64_t> sent, taken;
+  std::size_t bytes;
   std::byte data[max_bytes];
 };
 struct file_head {
@@ -140,7 +146,8 @@ class part {
  public:
   part(std::string const& path, int ranks, int rank) : rank_{rank}, ranks_{ranks} {
     int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    bytes_ = sizeof(page) * static_cast<std::size_t>(ranks + 1);
+    auto const p = static_cast<std::size_t>(ranks);
+    bytes_ = sizeof(page) * (p + 1) + sizeof(mailbox) * p * p;
     if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes_)) != 0) stop("cannot open " + path);
     base_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
@@ -158,6 +165,7 @@ class part {
 
   // On the stream.
   void run(std::vector<call> const& calls) {
+    if (std::ranges::all_of(calls, is_message)) return exchange(calls);
     publish(calls);
     if (!meet()) return;
     for (std::size_t k = 0; k < calls.size(); ++k) finish(calls, k);
@@ -170,17 +178,18 @@ class part {
 
   std::size_t contribution(call const& c) const {
     std::size_t const n = c.count * bytes_of(c.type);
-    if (c.what == kind::recv || (c.what == kind::broadcast && c.peer != rank_)) return 0;
+    if (c.what == kind::broadcast && c.peer != rank_) return 0;
     return c.what == kind::reduce_scatter ? n * static_cast<std::size_t>(ranks_) : n;
   }
   void publish(std::vector<call> const& calls) const {
     std::size_t at = 0;
     if (calls.size() > max_calls) stop("a group of too many calls");
+    if (std::ranges::any_of(calls, is_message)) stop("a group of messages and other calls");
     for (std::size_t k = 0; k < max_calls; ++k) {
       std::size_t const n = k < calls.size() ? contribution(calls[k]) : 0;
       if (at + n > max_bytes) stop("too many bytes");
       if (n > 0) std::memcpy(of(rank_).data + at, calls[k].in, n);
-      of(rank_).calls[k] = {at, n, k < calls.size() && calls[k].what == kind::send ? calls[k].peer : -1};
+      of(rank_).calls[k] = {at, n};
       at += n;
     }
   }
@@ -197,7 +206,6 @@ class part {
     call const& c = calls[k];
     std::size_t const n = c.count * bytes_of(c.type);
     auto const own = static_cast<std::size_t>(rank_);
-    if (c.what == kind::recv) return receive(calls, k, n);
     if (c.what == kind::broadcast && n > 0) std::memcpy(c.out, data_of(c.peer, k), n);
     if (c.what == kind::all_gather)
       for (int q = 0; q < ranks_ && n > 0; ++q)
@@ -208,17 +216,47 @@ class part {
     for (int q = ranks_; q-- > 0;) from.push_back(data_of(q, k) + (c.what == kind::reduce_scatter ? own * n : 0));
     combine(c.type, c.op, from, c.out, c.count);
   }
-  // The n-th receive from a rank gets its n-th send to this one.
-  void receive(std::vector<call> const& calls, std::size_t k, std::size_t bytes) const {
-    int earlier = 0;
-    for (std::size_t i = 0; i < k; ++i) earlier += calls[i].what == kind::recv && calls[i].peer == calls[k].peer;
-    for (page::entry const& e : of(calls[k].peer).calls) {
-      if (e.to != rank_ || earlier-- > 0) continue;
-      if (e.bytes != bytes) stop("a message has another length than its receive");
-      if (bytes > 0) std::memcpy(calls[k].out, of(calls[k].peer).data + e.begin, bytes);
-      return;
+
+  // -- Messages, of which all of a group progress at once. The n-th receive from a rank gets its n-th send.
+  static bool is_message(call const& c) { return c.what == kind::send || c.what == kind::recv; }
+  mailbox& box(int from, int to) const {
+    return reinterpret_cast<mailbox*>(static_cast<page*>(base_) + ranks_ + 1)[from * ranks_ + to];
+  }
+  struct message {
+    call what;
+    std::uint64_t put = 0;  // of a send: how many the mailbox has had with it
+    bool done = false;
+  };
+  void exchange(std::vector<call> const& calls) const {
+    std::vector<message> all;
+    for (call const& c : calls) all.push_back({c});
+    while (!aborted && !std::ranges::all_of(all, &message::done)) {
+      for (auto m = all.begin(); m != all.end(); ++m)
+        if (!m->done && std::none_of(all.begin(), m, [&](message const& earlier) {
+              return !earlier.done && earlier.what.what == m->what.what && earlier.what.peer == m->what.peer;
+            }))
+          m->what.what == kind::send ? send(*m) : receive(*m);
+      std::this_thread::sleep_for(std::chrono::microseconds{20});
     }
-    stop("a receive without a send");
+  }
+  void send(message& m) const {
+    mailbox& to = box(rank_, m.what.peer);
+    if (m.put > 0) {
+      m.done = to.taken == m.put;
+    } else if (to.taken == to.sent) {
+      to.bytes = m.what.count * bytes_of(m.what.type);
+      if (to.bytes > max_bytes) stop("too many bytes");
+      if (to.bytes > 0) std::memcpy(to.data, m.what.in, to.bytes);
+      m.put = ++to.sent;
+    }
+  }
+  void receive(message& m) const {
+    mailbox& from = box(m.what.peer, rank_);
+    if (from.taken == from.sent) return;
+    if (from.bytes != m.what.count * bytes_of(m.what.type)) stop("a message has another length than its receive");
+    if (from.bytes > 0) std::memcpy(m.what.out, from.data, from.bytes);
+    ++from.taken;
+    m.done = true;
   }
 
   int rank_, ranks_;

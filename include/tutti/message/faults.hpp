@@ -93,7 +93,7 @@ class message_faults {
             join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.read_error)}),
             where, circumstance::message);
     transfer const& r = *m.receive;
-    std::string_view const place = !m.on_device          ? ""
+    std::string_view const place = !m.on_device ? r.bytes == 0 && r.device_bytes > 0 ? ", by way of the host," : ""
                                    : r.device_bytes == 0 ? ", in memory of a device, which a host cannot receive,"
                                                          : ", in memory of a device,";
     raise(error_code::mismatch, m.from,

@@ -102,15 +102,23 @@ class nccl_calls {
     call_terms terms{what, find_schedule_of<C>, timeout, where, &names};
     terms.asked.algorithm = algorithm_id::automatic;
     terms.asked.unlisted = &nccl_algorithm<C>;
-    if (!alone()) start_meeting(comm_, terms).wait();
+    if (!alone()) {
+      start_meeting(comm_, terms).wait();
+      if (auto const f = sizes.find_difference(comm_, timeout, where)) raise(*f, where);
+    }
+    give_to_stream(name(C), timeout, how.stream, where, issue);
+  }
+
+  // The same for a call `what` to which all ranks that take part have come.
+  template <class Issue>
+  void give_to_stream(std::string_view what, std::chrono::nanoseconds timeout, stream_of<D> stream,
+                      std::source_location where, Issue const& issue) {
     try {
-      if (!alone() && !sizes.sent.empty())  // of which NCCL would not find that they differ
-        if (auto const f = sizes.find_difference(comm_, timeout, where)) raise(*f, where);
       nccl_flights<D> now;
-      if (!on_.capturing(how.stream)) now.emplace_back(on_, C, timeout);  // the host does not see when a graph runs
-      for (auto const& f : now) f.begun.record(how.stream);
-      give(C, timeout, where, [&](auto const& call, auto* by) { return issue(call, by, on_.lend(how.stream)); });
-      for (auto const& f : now) f.ended.record(how.stream);
+      if (!on_.capturing(stream)) now.emplace_back(on_, what, timeout);  // the host does not see when a graph runs
+      for (auto const& f : now) f.begun.record(stream);
+      give(what, timeout, where, [&](auto const& call, auto* by) { return issue(call, by, on_.lend(stream)); });
+      for (auto const& f : now) f.ended.record(stream);
       std::lock_guard const lock(guard_);
       flights_.splice(flights_.end(), now);
     } catch (...) {  // the others are in the call
@@ -139,6 +147,11 @@ class nccl_calls {
     }
     if (may_ask) raise(found, where);
     throw error({static_cast<error_code>(found.code), comm_.rank(), found.peer, found.text, "see other ranks", where});
+  }
+
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
+    if (!alone()) comm_.engine().raise(f, where);
+    throw error({static_cast<error_code>(f.code), comm_.rank(), f.peer, f.text, "NCCL_DEBUG=WARN tells more", where});
   }
 
  private:
@@ -173,7 +186,6 @@ class nccl_calls {
     throw error({.code = error_code::system, .what = why, .way_out = "NCCL_DEBUG=WARN tells more"});
   }
 
-  // -- The state of NCCL.
   std::string text_of(nccl::result r) {
     return r == nccl::result::in_progress ? "NCCL did not begin in time" : team_.text_of(r);
   }
@@ -196,22 +208,17 @@ class nccl_calls {
   }
 
   template <class F>
-  void give(collective what, std::chrono::nanoseconds timeout, std::source_location where, F const& calls) {
+  void give(std::string_view what, std::chrono::nanoseconds timeout, std::source_location where, F const& calls) {
     nccl::result state = on_.while_current([&] { return team_.give(calls); });
     if (state == nccl::result::in_progress) state = settle(deadline::after(timeout), [&] { expect_no_fault(where); });
     if (state == nccl::result::success) return;
     expect_no_fault(where);
     raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
-           join({name(what), " of rank ", comm_.rank(), " could not begin: ", text_of(state)})},
+           join({what, " of rank ", comm_.rank(), " could not begin: ", text_of(state)})},
           where);
   }
 
-  // -- What the host knows.
   bool alone() const { return comm_.size() == 1; }
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
-    if (!alone()) comm_.engine().raise(f, where);
-    throw error({static_cast<error_code>(f.code), comm_.rank(), f.peer, f.text, "NCCL_DEBUG=WARN tells more", where});
-  }
   bool may_ask_transport() const { return comm_.engine().any_thread || std::this_thread::get_id() == thread_; }
   // A rank whose process has ended before it left; -1 if none is known.
   int find_lost() {
@@ -234,7 +241,6 @@ class nccl_calls {
     else return engine.fault_outside && engine.fault_outside();
   }
 
-  // -- The watch.
   void watch(std::stop_token const& stop) {
     std::unique_lock lock(guard_);
     for (running_clock::rest rest; !stop.stop_requested() && !over_; rest.end()) {
@@ -258,12 +264,8 @@ class nccl_calls {
              join({"on rank ", comm_.rank(), ", ", team_.text_of(state)})});
       return;
     }
-    if (auto const* const late = find_overdue(flights_)) {
-      double const seconds = std::chrono::duration<double>(late->timeout).count();
-      end({static_cast<int>(error_code::timeout), comm_.rank(), -1,
-           join({name(late->what), " by NCCL on rank ", comm_.rank(), " did not complete within ", seconds,
-                 " s: the stream of another rank has not come to the call, or ended"})});
-    }
+    if (auto const* const late = find_overdue(flights_))
+      end({static_cast<int>(error_code::timeout), comm_.rank(), -1, late->text_if_overdue(comm_.rank())});
   }
   // Ends all calls in flight with a fault that this rank has found.
   [[gnu::cold]] void end(fault f) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/core/text.hpp"
@@ -19,8 +20,9 @@
 #include "tutti/device/front/work.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/nccl/blocks.hpp"
 #include "tutti/device/nccl/calls.hpp"
-#include "tutti/device/nccl/pair_sizes.hpp"
+#include "tutti/device/nccl/messages.hpp"
 #include "tutti/device/nccl/types.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 
@@ -33,10 +35,12 @@ enum class nccl_use : std::uint8_t { never, if_possible, required };
 template <class D, transport Transport>
 struct nccl_calls_of {
   struct type {};
+  struct messages {};
 };
 template <lending_device D, transport Transport>
 struct nccl_calls_of<D, Transport> {
   using type = nccl_calls<D, Transport>;
+  using messages = nccl_messages<D, Transport>;
 };
 
 }  // namespace detail
@@ -97,6 +101,14 @@ class cuda_nccl {
   // Why NCCL carries out no calls; empty if it does, or was not wanted.
   std::string const& why_not() const noexcept { return why_not_; }
 
+  // -- For messages with `native`: returns the results of the receives, in their order, when all are on the stream.
+  std::vector<received> run(char const* name, std::span<detail::transfer const> all, device_options<D> const& how,
+                            std::source_location where) {
+    if constexpr (detail::lending_device<D>)
+      if (messages_) return messages_->run(name, all, how, where);
+    refuse_native(name, where);
+  }
+
   // -- For the collectives.
   template <class Algorithm, collective C>
   static constexpr bool has_algorithm = cuda_staged<D, Transport>::template has_algorithm<Algorithm, C>;
@@ -122,9 +134,12 @@ class cuda_nccl {
   void find_nccl(bool required, std::source_location where) {
     if (size() == 1 && !required) return;
     try {
-      if constexpr (detail::lending_device<D>) calls_.emplace(comm_, on(), where);
-      else
+      if constexpr (detail::lending_device<D>) {
+        calls_.emplace(comm_, on(), where);
+        messages_.emplace(comm_, on(), *calls_);
+      } else {
         throw error({.code = error_code::system, .what = "its streams are not CUDA's", .way_out = "use another path"});
+      }
     } catch (error const& e) {  // at all ranks
       if (required || e.code() != error_code::system) throw;
       why_not_ = e.happened();
@@ -151,9 +166,11 @@ class cuda_nccl {
     return calls_ && (r.algorithm == algorithm_id::automatic || r.algorithm == algorithm_id::native);
   }
   void expect_not_native(detail::request const& r, std::source_location where) const {
-    if (r.algorithm != algorithm_id::native) return;
+    if (r.algorithm == algorithm_id::native) refuse_native(name(r.what), where);
+  }
+  [[noreturn, gnu::cold]] void refuse_native(std::string_view what, std::source_location where) const {
     detail::refuse(rank(),
-                   calls_ ? detail::join({"NCCL has no such ", name(r.what)})
+                   calls_ ? detail::join({"NCCL has no such ", what})
                           : detail::join({"NCCL carries out no calls of these ranks: ",
                                           why_not_.empty() ? "the path is another, or there is one rank" : why_not_}),
                    "leave the algorithm automatic", where);
@@ -202,8 +219,9 @@ class cuda_nccl {
     expect_accessible<C>(c);
     Word const* in = c.in;
     if (C == collective::all_to_all && static_cast<void const*>(in) == c.out) in = copy_of_input(c);
+    detail::nccl_blocks const blocks{c, rank()};
     calls_->template run<C>(
-        c.what, c.type, {}, c.how, c.where, sizes_of_pairs(c),
+        c.what, c.type, {}, c.how, c.where, blocks.sizes(size()),
         [&](functions const& call, communicator_of_nccl* by, void* stream) {
           constexpr data_type bytes = data_type::uint8;
           std::size_t const each = c.given.at(0, 0).count * sizeof(Word);
@@ -218,12 +236,12 @@ class cuda_nccl {
             });
           } else {
             return each_rank([&](int q) {
-              extent const given = given_to(c, q), got = got_from(c, q);
-              bool const to = sends_to(c, q), from = receives_from(c, q);
+              extent const given = blocks.given_to(q), got = blocks.got_from(q);
+              bool const to = blocks.sends_to(q), from = blocks.receives_from(q);
               if (q == rank() && to && from && in + given.begin == c.out + got.begin) return result::success;
               result out = result::success;
               if (to) out = call.send(in + given.begin, given.count * sizeof(Word), bytes, q, by, stream);
-              if (from && !failed(out))
+              if (from && !detail::nccl::failed(out))
                 out = call.recv(c.out + got.begin, got.count * sizeof(Word), bytes, q, by, stream);
               return out;
             });
@@ -231,44 +249,12 @@ class cuda_nccl {
         });
   }
 
-  // -- Blocks of gather, scatter and all_to_all. Those without elements travel too, because the other rank expects them.
-  template <class Call>
-  bool sends_to(Call const& c, int q) const {
-    return c.what.what == collective::all_to_all || (c.what.what == collective::gather ? q : rank()) == c.what.root;
-  }
-  template <class Call>
-  bool receives_from(Call const& c, int q) const {
-    return c.what.what == collective::all_to_all || (c.what.what == collective::scatter ? q : rank()) == c.what.root;
-  }
-  template <class Call>
-  static extent given_to(Call const& c, int q) {
-    return c.given.at(0, deals(c.what.what) ? q : 0);
-  }
-  template <class Call>
-  static extent got_from(Call const& c, int q) {
-    return c.got.at(0, collects(c.what.what) ? q : 0);
-  }
-  // In these _v forms, only sender and receiver know the size of a block.
-  template <class Word>
-  detail::pair_sizes sizes_of_pairs(detail::device_call<D, Word, Word> const& c) const {
-    detail::pair_sizes out;
-    if (!c.what.ragged || c.what.what == collective::all_gather) return out;
-    for (int q = 0; q < size(); ++q) {
-      out.sent.push_back(sends_to(c, q) ? given_to(c, q).count * sizeof(Word) : 0);
-      out.expected.push_back(receives_from(c, q) ? got_from(c, q).count * sizeof(Word) : 0);
-    }
-    return out;
-  }
-
   using communicator_of_nccl = detail::nccl::communicator;
-  static bool failed(detail::nccl::result r) {
-    return r != detail::nccl::result::success && r != detail::nccl::result::in_progress;
-  }
   // f(q) for each rank, up to the first that fails.
   template <class F>
   detail::nccl::result each_rank(F const& f) const {
     detail::nccl::result out{};
-    for (int q = 0; q < size() && !failed(out); ++q) out = f(q);
+    for (int q = 0; q < size() && !detail::nccl::failed(out); ++q) out = f(q);
     return out;
   }
   // NCCL would write blocks that it has yet to send.
@@ -291,6 +277,7 @@ class cuda_nccl {
   std::string why_not_;
   std::optional<detail::device_array<D, std::byte>> copy_;
   std::optional<calls_type> calls_;
+  std::optional<typename detail::nccl_calls_of<D, Transport>::messages> messages_;
   detail::device_works works_;
 };
 

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <list>
 #include <optional>
+#include <string>
+#include <string_view>
 
-#include "tutti/algorithm/collective.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/device.hpp"
 
@@ -14,11 +16,18 @@ namespace tutti::detail {
 
 template <marking_device D>
 struct nccl_flight {
-  nccl_flight(D const& on, collective c, std::chrono::nanoseconds limit)
-      : begun(on), ended(on), what{c}, timeout{limit} {}
+  nccl_flight(D const& on, std::string_view call, std::chrono::nanoseconds limit)
+      : begun(on), ended(on), what{call}, timeout{limit} {}
+
+  // That it takes too long; begins with the rank's call.
+  std::string text_if_overdue(int rank) const {
+    return join({what, " by NCCL on rank ", rank, " did not complete within ",
+                 std::chrono::duration<double>(timeout).count(),
+                 " s: the stream of another rank has not come to the call, or ended"});
+  }
 
   device_event<D> begun, ended;  // the stream has come to the call, and has left it
-  collective what;
+  std::string_view what;
   std::chrono::nanoseconds timeout;
   std::optional<deadline> end{};  // from when it has begun
 };

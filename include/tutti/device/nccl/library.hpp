@@ -14,6 +14,7 @@ namespace tutti::detail::nccl {
 struct communicator;
 
 enum class result : int { success, cuda, system, internal, argument, usage, remote, in_progress };
+constexpr bool failed(result r) { return r != result::success && r != result::in_progress; }
 enum class data_type : int {
   int8,
   uint8,

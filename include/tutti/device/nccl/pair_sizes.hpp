@@ -20,10 +20,11 @@ namespace tutti::detail {
 struct pair_sizes {
   std::vector<std::uint64_t> sent, expected;
 
-  // All ranks call it together. Finds a block whose sender and receiver mean different sizes, at its receiver.
+  // All ranks call it together. Finds a block whose sender and receiver mean different sizes, at its receiver. NCCL would not.
   template <transport Transport>
   std::optional<fault> find_difference(communicator<Transport>& comm, std::chrono::nanoseconds timeout,
                                        std::source_location where) const {
+    if (sent.empty()) return {};
     std::vector<std::uint64_t> theirs(expected.size());
     all_to_all(comm, sent, theirs, {.timeout = timeout}, where);
     for (std::size_t q = 0; q < theirs.size(); ++q)

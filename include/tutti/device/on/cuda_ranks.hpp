@@ -26,6 +26,7 @@
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/on/bucket.hpp"
 #include "tutti/device/on/list.hpp"
+#include "tutti/device/on/nodes.hpp"
 #include "tutti/device/on/options.hpp"
 #include "tutti/device/staged/batch.hpp"
 #include "tutti/device/staged/messages.hpp"
@@ -45,7 +46,7 @@ class cuda_ranks {
   // Communicator and device must outlive it.
   cuda_ranks(communicator<Transport>& comm, D const& on, on_options<D> const& how, std::source_location where)
       : comm_{comm}, on_{on}, stream_{how.stream} {
-    detail::node_map const nodes = find_nodes(how, where);
+    detail::node_map const nodes = detail::find_nodes(comm, how, where);
     detail::all_or_none(
         comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); }, "allocate memory for messages");
     bool const required = how.path == device_path::nccl;
@@ -124,6 +125,13 @@ class cuda_ranks {
   // -- For the messages and the collectives.
   communicator<Transport>& host() noexcept { return comm_; }
   detail::device_messages<D, Transport>& messages() { return *messages_; }
+  // Messages with `native`. Returns the results of the receives, in their order, when the stream has been given all.
+  std::vector<received> run_native(char const* name, std::span<detail::transfer const> all,
+                                   device_options<D> const& how, std::source_location where) {
+    if (staged_) return staged_->run(name, all, with_stream(how), where);
+    detail::refuse(rank(), detail::join({"NCCL carries out no ", name, " where ranks read each other's memory"}),
+                   "leave the algorithm automatic, or pass {.path = tutti::device_path::nccl} to on", where);
+  }
   detail::device_bucket<D>& bucket() noexcept { return bucket_; }
   device_options<D> with_stream(device_options<D> how) const {
     how.stream = named(how.stream);
@@ -178,34 +186,6 @@ class cuda_ranks {
   }
 
   // -- The choice of the path, the same at all ranks.
-  struct card {
-    detail::host_identity host{};
-    int node = 0;
-    device_path path{};
-    std::size_t slice = 0;
-
-    bool shares_node(card const& other) const { return node == other.node && host.objection_to(other.host).empty(); }
-  };
-
-  // Checks that all ranks name the same path, and the same slices of messages.
-  detail::node_map find_nodes(on_options<D> const& how, std::source_location where) {
-    auto const all = detail::exchange_cards(
-        comm_, card{detail::host_identity::of_this_process(), how.node.value_or(0), how.path, how.slices.slice}, where);
-    std::vector<int> keys;
-    for (std::size_t q = 0; q < all.size(); ++q) {
-      if (all[q].path != all[0].path)
-        detail::refuse(rank(), detail::join({"ranks 0 and ", q, " name different paths to other devices"}),
-                       "pass the same path at all ranks", where);
-      if (std::size_t const theirs = all[q].slice, those_of_0 = all[0].slice; theirs != those_of_0)
-        detail::refuse(
-            rank(),
-            detail::join({"ranks 0 and ", q, " cut messages into slices of ", those_of_0, " and ", theirs, " bytes"}),
-            "pass the same slices at all ranks", where);
-      auto const first = std::ranges::find_if(all, [&](card const& other) { return other.shares_node(all[q]); });
-      keys.push_back(static_cast<int>(first - all.begin()));
-    }
-    return detail::node_map(keys);
-  }
   // Takes a path on which ranks read each other's memory, or notes why they cannot.
   void take_memory_path(on_options<D> const& how, detail::node_map const& nodes, std::source_location where) {
     bool const levels = how.path == device_path::two_level || (how.path == device_path::automatic && nodes.count() > 1);

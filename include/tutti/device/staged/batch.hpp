@@ -23,11 +23,12 @@ class device_batch_work : public work {
  public:
   device_batch_work() = default;
   device_batch_work(work all, Transfers transfers) : work(std::move(all)), transfers_(std::move(transfers)) {}
+  device_batch_work(work all, std::vector<received> got) : work(std::move(all)), got_(std::move(got)) {}
 
   // The results of the receives, in their order. Waits as wait() does.
   std::vector<received> get() {
     wait();
-    std::vector<received> out;
+    std::vector<received> out = got_;
     for (auto const& one : transfers_)
       if (one->receives()) out.push_back(one->got());
     return out;
@@ -38,6 +39,7 @@ class device_batch_work : public work {
   friend class device_batch;
 
   Transfers transfers_;
+  std::vector<received> got_;  // of NCCL's messages
 };
 
 // Collects sends and receives of device memory, which run() or start() then start together, any number of times, as tutti::batch
@@ -76,14 +78,21 @@ class device_batch {
   // Returns the results of the receives, in their order, when all messages have been sent and received.
   std::vector<received> run(detail::device_options_of<R> const& how = {},
                             std::source_location where = std::source_location::current()) {
+    if (how.algorithm == algorithm_id::native) return run_native(how, where);
     return start(how, where).get();
   }
 
   // Returns while messages are in progress, which they make while threads of the process wait in tutti. Arrays must not be used
   // before the work has ended. It must have ended, and test() or wait() must have reported it, before the batch is started again.
+  // With `native`, it also waits for the other ends; the work of a batch that is captured into a graph has ended at once.
   device_batch_work<transfers> start(detail::device_options_of<R> const& how = {},
                                      std::source_location where = std::source_location::current()) {
     last_.expect_seen(where);
+    if (how.algorithm == algorithm_id::native) {
+      std::vector<received> got = run_native(how, where);
+      bool const captured = ranks_.on().capturing(ranks_.with_stream(how).stream);  // and runs later, if at all
+      return last_ = {captured ? work() : ranks_.work(how.stream, where), std::move(got)};
+    }
     transfers made;
     for (auto const& [what, slots] : messages_) made.push_back(ranks_.messages().make(what, slots, where));
     work all = ranks_.messages().start("device_batch", made, ranks_.with_stream(how), where);
@@ -91,6 +100,11 @@ class device_batch {
   }
 
  private:
+  std::vector<received> run_native(detail::device_options_of<R> const& how, std::source_location where) {
+    std::vector<detail::transfer> all;
+    for (auto const& one : messages_) all.push_back(one.first);
+    return ranks_.run_native("device_batch", all, how, where);
+  }
   device_batch& add(detail::transfer const& what, std::source_location where) {
     ranks_.messages().expect_fit(what, where);
     messages_.emplace_back(what, what.ended ? nullptr : ranks_.messages().make_slots(what.bytes));

@@ -19,6 +19,15 @@ namespace tutti::detail {
 template <class R>
 concept device_ranks_with_messages = requires(R& ranks) { ranks.messages(); };
 
+// Carries out at most one send and one receive, at once, and returns the result of the receive.
+template <class R>
+received run_on_device(R& ranks, char const* name, std::span<transfer const> all, device_options_of<R> const& how,
+                       std::source_location where) {
+  if (how.algorithm != algorithm_id::native) return ranks.messages().run(name, all, ranks.with_stream(how), where);
+  auto const got = ranks.run_native(name, all, how, where);
+  return got.empty() ? received{no_rank, any_tag, 0} : got[0];
+}
+
 }  // namespace tutti::detail
 
 namespace tutti {
@@ -30,6 +39,9 @@ namespace tutti {
 // How       a message of more than 16 KiB to a rank that can read memory of this device is copied from device to device by its
 //           receiver: from its place, if that is memory from ranks.allocate, otherwise from a buffer to which the sender has
 //           copied it. Others go by way of pinned host memory
+// native    with {.algorithm = algorithm_id::native} at both ends, NCCL carries the message on the stream: the call returns, as
+//           collectives by NCCL do, when the other end has been called and the stream has been given the message. It may be
+//           captured into a graph. A rank receives messages of another in the order in which they were sent, or in one batch
 // Order     a send of more than 16 KiB waits until its receiver has copied the message, after the earlier work of the stream
 //           there. If that includes a collective that this rank calls after the send, the two wait for each other
 // Throws    error: bad_argument; mismatch, timeout, rank_lost, rank_left, system
@@ -42,7 +54,7 @@ void send(R& ranks, In const& in, int to, int tag = 0, detail::device_options_of
           std::source_location where = std::source_location::current()) {
   detail::check_message(ranks, "send", detail::inputs_of(in), to, tag, false, where);
   detail::transfer const one = detail::send_of(detail::inputs_of(in), to, tag);
-  ranks.messages().run("send", {&one, 1}, ranks.with_stream(how), where);
+  detail::run_on_device(ranks, "send", {&one, 1}, how, where);
 }
 
 // Receives such a message from rank `from`, or any_source, with this tag, or any_tag, into the start of `out`. Returns when the
@@ -55,7 +67,7 @@ received recv(R& ranks, Out&& out, int from, int tag = 0, detail::device_options
               std::source_location where = std::source_location::current()) {
   detail::check_message(ranks, "recv", detail::elements_of(out), from, tag, true, where);
   detail::transfer const one = detail::receive_of(detail::elements_of(out), from, tag);
-  return ranks.messages().run("recv", {&one, 1}, ranks.with_stream(how), where);
+  return detail::run_on_device(ranks, "recv", {&one, 1}, how, where);
 }
 
 // Sends `in` to a rank and receives `out` from another, or from the same, at once, so no circle of ranks can wait for itself.
@@ -78,7 +90,7 @@ received send_recv(R& ranks, In const& in, int to, Out&& out, int from, int tag 
                       reinterpret_cast<std::byte*>(taken.data()), taken.size_bytes()))
     detail::refuse(ranks.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap", where);
   detail::transfer const both[] = {detail::receive_of(taken, from, tag), detail::send_of(given, to, tag)};
-  return ranks.messages().run("send_recv", both, ranks.with_stream(how), where);
+  return detail::run_on_device(ranks, "send_recv", both, how, where);
 }
 
 }  // namespace tutti

@@ -53,8 +53,13 @@ class message_outbox {
     }
     return 0;
   }
+  // Names a message that its sender gives to NCCL instead.
+  static std::uint64_t place_by_nccl(std::uint64_t number) { return by_nccl | number; }
+  static bool is_by_nccl(std::uint64_t place) { return (place & by_nccl) != 0; }
+  static std::uint64_t number_of(std::uint64_t place) { return place & ~by_nccl; }
   // The address of data of rank `from`; null if this rank does not know the place.
   std::byte const* find(int from, std::uint64_t place, std::size_t bytes) const {
+    if (is_by_nccl(place)) return nullptr;
     if (from == rank_) return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place));
     std::size_t const number = (place >> offset_bits) - 1, offset = place & ((std::uint64_t{1} << offset_bits) - 1);
     std::lock_guard const lock(guard_);
@@ -100,6 +105,7 @@ class message_outbox {
 
  private:
   static constexpr int offset_bits = 40;
+  static constexpr std::uint64_t by_nccl = std::uint64_t{1} << 63;
 
   struct memory {
     std::size_t bytes;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -141,7 +142,7 @@ class device_transfer {
           slice.bytes = bytes;
           if (receives()) {
             slice.to = memory(started_);
-            if (got_.source == any_source || outbox_->reaches(got_.source)) slice.device_bytes = room();
+            slice.device_bytes = room();
           } else {
             slice.place = place;
             if (place == 0) slice.from = memory(started_);
@@ -226,7 +227,7 @@ class device_transfer {
                    how.comm, how.where, [&](auto& messages) { return messages.find_fetchable(*next.call); })) {
       slice = received_of(*offered);
       from = outbox_->find(slice.source, offered->place, offered->got);
-      if (from == nullptr) refuse_place(how, slice.source);
+      if (from == nullptr) refuse_place(how, slice.source, message_outbox::is_by_nccl(offered->place));
     } else {
       return false;
     }
@@ -240,14 +241,16 @@ class device_transfer {
   }
   // Of the output.
   std::size_t room() const { return what_.bytes - got_.count * what_.element_bytes; }
-  [[noreturn, gnu::cold]] static void refuse_place(terms const& how, int source) {
-    throw error(
-        {.code = error_code::mismatch,
-         .rank = how.comm.rank(),
-         .peer = source,
-         .what = join({"rank ", source, " sent a message from memory that rank ", how.comm.rank(), " does not know"}),
-         .way_out = "call allocate at all ranks, in the same order",
-         .where = how.where});
+  [[noreturn, gnu::cold]] static void refuse_place(terms const& how, int source, bool by_nccl) {
+    std::string_view const how_sent = by_nccl ? " by NCCL, but rank " : " from memory that rank ",
+                           problem = by_nccl ? " does not receive it so" : " does not know";
+    throw error({.code = error_code::mismatch,
+                 .rank = how.comm.rank(),
+                 .peer = source,
+                 .what = join({"rank ", source, " sent a message", how_sent, how.comm.rank(), problem}),
+                 .way_out = by_nccl ? "pass {.algorithm = tutti::algorithm_id::native} at both ends, or at neither"
+                                    : "call allocate at all ranks, in the same order",
+                 .where = how.where});
   }
 
   transfer what_;
