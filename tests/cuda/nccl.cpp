@@ -367,6 +367,28 @@ TEST_CASE("calls of several communicators, on streams of their own") {
     expect(nccl_values(device, part_sum) == std::vector<int>(500, 32), "of 2 ranks");
   });
 }
+TEST_CASE("calls in place on several streams share a copy of the input, one after the other") {
+  on_processes(2, [](auto& comm) {
+    lending_stand_in const device(comm.rank());
+    stand_in_stream first, second;
+    auto ranks = on(comm, device, on_path(device_path::nccl));
+    std::atomic<bool> free = false;
+    first.add([&] {
+      while (!free) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    });
+    auto const one = nccl_array(device, std::vector<int>(100, 1)), two = nccl_array(device, std::vector<int>(100, 2));
+    all_to_all(ranks, one, one, {.stream = &first});
+    all_to_all(ranks, two, two, {.stream = &second});
+    device_event<lending_stand_in> end(device);
+    end.record(&second);
+    for (int i = 0; i < 100 && !end.reached(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    bool const early = end.reached();
+    free = true;
+    expect(!early, "the second call waits for the first, which has yet to read the copy");
+    expect(nccl_values(device, one, &first) == std::vector<int>(100, 1), "the first");
+    expect(nccl_values(device, two, &second) == std::vector<int>(100, 2), "the second");
+  });
+}
 TEST_CASE("a call may be captured in a graph") {
   on_processes(3, [](auto& comm) {
     lending_stand_in const device(comm.rank());

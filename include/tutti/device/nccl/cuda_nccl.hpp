@@ -247,6 +247,7 @@ class cuda_nccl {
             });
           }
         });
+    if (in != c.in) copy_read_.record(c.how.stream);
   }
 
   using communicator_of_nccl = detail::nccl::communicator;
@@ -268,6 +269,7 @@ class cuda_nccl {
       copy_.reset();
       copy_.emplace(on(), bytes);
     }
+    copy_read_.before(c.how.stream);  // by a call on another stream
     on().copy(c.how.stream, copy_->data(), c.in, bytes);
     return reinterpret_cast<Word const*>(copy_->data());
   }
@@ -276,6 +278,7 @@ class cuda_nccl {
   cuda_staged<D, Transport> staged_;
   std::string why_not_;
   std::optional<detail::device_array<D, std::byte>> copy_;
+  detail::device_event<D> copy_read_{on()};
   std::optional<calls_type> calls_;
   std::optional<typename detail::nccl_calls_of<D, Transport>::messages> messages_;
   detail::device_works works_;
