@@ -198,6 +198,32 @@ void survive(Communicator& comm) {
   }
 }
 
+void restore(int) {}
+
+template <class Communicator>
+void make_step(Communicator& comm, int number) {
+  if (number == 2 && comm.rank() == 1 && comm.survivors().empty()) comm.revoke("an example");
+  tutti::barrier(comm);
+}
+
+template <class Communicator>
+void survive_in_a_loop(Communicator& comm, int steps) {
+  int step = 0;
+  for (bool done = false; !done;) {
+    try {
+      step = tutti::all_reduce(comm, step, tutti::min{});  // the survivors may be a step apart
+      restore(step);                                       // from a copy of the state before this step
+      for (; step < steps; ++step) make_step(comm, step);
+      done = true;
+    } catch (tutti::error const& e) {
+      if (e.code() != tutti::error_code::rank_lost && e.code() != tutti::error_code::revoked) throw;
+    }
+    done = comm.agree(done ? 1 : 0).flags != 0;  // whether all survivors have finished
+    if (!done) comm = comm.shrink();
+  }
+  expect(step == steps && comm.survivors().size() == 4, "all steps, after one fault");
+}
+
 }  // namespace
 
 TEST_CASE("messages") {
@@ -214,4 +240,5 @@ TEST_CASE("asynchrony") {
 
 TEST_CASE("faults") {
   tutti::run_threads(4, [](auto& comm) { survive(comm); });
+  tutti::run_threads(4, [](auto& comm) { survive_in_a_loop(comm, 5); });
 }

@@ -24,7 +24,7 @@ enum class error_code {
   excluded,       // the other ranks have continued without this one: shrink
 };
 
-// The name of an error code, such as "rank_lost".
+// The name of an error code, such as "rank lost".
 [[gnu::cold]] std::string_view name(error_code code);
 
 // The exception of all calls. what() is one line: the cause, the advice, and the rank and call site that throw it.
