@@ -205,6 +205,6 @@ TEST_CASE("a batch whose partner does not come ends with an error at all ranks")
     });
     bool const direct = ranks.path() == device_path::ipc;
     expect_error(e, error_code::timeout,
-                 direct ? "recv of up to 2000 float from rank 1, tag 4" : "recv of up to 512 float from rank 1, tag 4");
+                 direct ? "recv of up to 2000 float from rank 1, tag 4" : "recv of up to 2000 float from rank 1, tag 4");
   });
 }
