@@ -54,8 +54,8 @@ struct mpi_channel {
     std::uint64_t marked = 0;     // and those confirmed once it is known to be in a call after `marked_in`
     std::uint64_t marked_in = 0;
 
-    std::uint64_t confirmed_by(mpi_board const& board, int to) noexcept {
-      if (board.last_known_call(to) > marked_in) {
+    std::uint64_t confirmed_by(mpi_board const& board, int peer) noexcept {
+      if (board.last_known_call(peer) > marked_in) {
         confirmed = marked;
         marked = published;
         marked_in = board.sequence();
