@@ -24,13 +24,11 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
              "communicator is closed";
     case error_code::rank_lost:
       return "check the output of the rank that ended; this communicator is closed, and the others can continue "
-             "without "
-             "that rank by shrink()";
+             "without that rank by shrink()";
     case error_code::system:
       if (when == circumstance::message)
-        return "keep the array of a send until wait() or test() of its work has reported the end; memory that peers "
-               "cannot "
-               "read, such as a device's, must be copied first";
+        return "keep the array of a send until its work has ended; copy memory that peers cannot read, such as a "
+               "device's";
       return maps_memory ? "use protocol staged or direct for such memory"
                          : "check for other errors of the transport's library";
     case error_code::revoked: return "continue with the communicator that shrink() or subgroup() returns, or stop";
