@@ -85,16 +85,16 @@ std::string text_at_end(Sends const& sends, Receives const& receives) {
 
 TEST_CASE("messages that are lost when communicators close are named") {
   std::vector<int> const small(4), large(100'000);
-  auto const send_two = [&](auto& comm) { send(comm, small, 1, 5), send(comm, small, 1, 6); };
-  auto const nothing = [](auto&) {};
+  auto const send_three = [&](auto& comm) { send(comm, small, 1, 5), send(comm, small, 1, 6), send(comm, 1, 1, 8); };
+  auto const receive_last = [](auto& comm) { static_cast<void>(recv<int>(comm, 0, 8)); };
   CHECK(
-      text_at_end(send_two, nothing) ==
+      text_at_end(send_three, receive_last) ==
       "tutti: rank 1 closed its communicator without receiving 2 messages; the first is of 16 bytes from rank 0, tag 5 "
       "[rank 1]; receive every message that is sent\n");
-  auto const receive_one = [](auto& comm) { static_cast<void>(recv<int>(comm, 0, 6)); };
-  CHECK(text_at_end([](auto& comm) { send(comm, 1, 1, 6); }, receive_one) == "");
+  CHECK(text_at_end([](auto& comm) { send(comm, 1, 1, 8); }, receive_last) == "");
 
-  std::string const text = text_at_end([&](auto& comm) { static_cast<void>(isend(comm, large, 1, 7)); }, nothing);
+  auto const send_large = [&](auto& comm) { static_cast<void>(isend(comm, large, 1, 7)), send(comm, 1, 1, 8); };
+  std::string const text = text_at_end(send_large, receive_last);
   CHECK(contains(text,
                  "rank 0 closed its communicator before 1 message that it had started could end: send of 100000 int to "
                  "rank 1, tag 7, at "));

@@ -8,7 +8,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -44,8 +43,6 @@ class engine : public faults_in_call<Transport> {
                                            no_levels> levels;
   made_once<detail::pending_calls> started;
   made_once<detail::pending_calls> messages;
-  // Makes `messages`, which looks for those that were never received when it ends; null in a program that sends none.
-  static inline std::unique_ptr<detail::pending_calls> (*make_messages)(engine&) = nullptr;
 
   std::uint64_t agreements = 0;  // number of agreements that this rank has voted in
 
@@ -153,13 +150,6 @@ class engine : public faults_in_call<Transport> {
     for (pending_calls* const all : {started.get(), messages.get()})
       if (all != nullptr) f(*all);
   }
-  // A rank that has sent and received nothing may have been sent something.
-  [[gnu::cold]] void look_for_messages() noexcept try {
-    if constexpr (maps_memory<Transport>)
-      if (make_messages != nullptr && ranks() > 1 && !this->has_fault())
-        messages.get_or([&] { return make_messages(*this); });
-  } catch (std::bad_alloc const&) {
-  }
   void make_recorder() { recorder_.emplace(this->environment, rank(), ranks(), Transport::name); }
 
   grown_memory<Transport> inbox_;
@@ -210,7 +200,6 @@ engine<Transport>::~engine() {
   if constexpr (waits_in_library)
     if (notices_) notices_->inside_mpi().set_record(nullptr);
   started.reset();
-  look_for_messages();
   messages.reset();
   if (ranks() == 1) return;
   note_exception();

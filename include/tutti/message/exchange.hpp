@@ -27,8 +27,7 @@ template <class Transport>
 class exchange final : public messages_in_flight<Transport> {
  public:
   static exchange& of(engine<Transport>& g) {
-    static_cast<void>(&is_used);
-    return static_cast<exchange&>(g.messages.get_or([&] { return make(g); }));
+    return static_cast<exchange&>(g.messages.get_or([&] { return std::make_unique<exchange>(g); }));
   }
 
   explicit exchange(engine<Transport>& g) : messages_in_flight<Transport>(g) {}
@@ -215,13 +214,6 @@ class exchange final : public messages_in_flight<Transport> {
   using in_flight::busy_, in_flight::engine_, in_flight::messenger_, in_flight::faults_, in_flight::history_;
   using in_flight::first_unfinished, in_flight::all_ended, in_flight::start, in_flight::poll_messages;
   using in_flight::started_;
-
-  static std::unique_ptr<pending_calls> make(engine<Transport>& g) { return std::make_unique<exchange>(g); }
-  // Instantiated by of(), and so by programs that send or receive.
-  static inline bool const is_used = [] {
-    engine<Transport>::make_messages = &make;
-    return true;
-  }();
 
   void expect_usable(std::source_location where) {
     if constexpr (bound_to_thread<Transport>) engine_.transport().expect_thread();
