@@ -82,6 +82,11 @@ void check_moved_from(Comm& comm) {
       [&] { static_cast<void>(all_reduce(prepared(comm), data)); },
       [&] { batch(comm).send(data, 0).run(); },
       [&] { batch(comm).run(); },
+      [&] {
+        batch several(comm);
+        all_reduce(several, data), all_reduce(several, data);
+        several.run();
+      },
       [&] { send(comm, data, 0); },
       [&] { recv(comm, data, any_source); },
       [&] { static_cast<void>(isend(comm, data, 0)); },

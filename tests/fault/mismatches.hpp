@@ -223,10 +223,11 @@ void check_leaving_with_a_reason(Comm& comm) {
       error_code::bad_argument, error_code::rank_left, "send names rank " + std::to_string(comm.size()));
   check(
       [&](auto& c) {
-        if (leaves) throw error({.code = error_code::system, .what = "an exception made rank 1 close it"});
+        if (leaves)
+          throw error({.code = error_code::system, .what = "an exception made rank 1 close its communicator"});
         all_reduce(c, four);
       },
-      error_code::system, error_code::rank_left, "an exception made rank 1 close it");
+      error_code::system, error_code::rank_left, "an exception made rank 1 close its communicator");
 }
 
 // A refused call is forgotten once the rank has made another.
@@ -244,9 +245,26 @@ void check_going_on_after_a_refusal(Comm& comm) {
         throw found;
       },
       !leaves);
+  error const after_message = shared_error(
+      comm,
+      [&](auto& group) {
+        if (leaves) {
+          expect_error(error_of([&] { send(*group, four, comm.size()); }), error_code::bad_argument, "names rank");
+          for (int to = 0; to < comm.size(); ++to)
+            if (to != comm.rank()) send(*group, four, to);
+        } else {
+          recv(*group, four, 1);
+        }
+        error const found = leaves ? error({}) : error_of([&] { recv(*group, four, 1); });
+        group.reset();
+        throw found;
+      },
+      !leaves);
   if (leaves) return;
   expect_error(e, error_code::rank_left, "rank 1 closed its communicator after call #2");
   expect(e.happened().find("refused") == std::string::npos, e.what());
+  expect_error(after_message, error_code::rank_left, "rank 1 closed its communicator");
+  expect(after_message.happened().find("refused") == std::string::npos, after_message.what());
 }
 
 template <class Comm>

@@ -58,6 +58,10 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
     barrier(all);
   }
   forgotten = from_mpi();
+  int const next = (rank + 1) % forgotten->size(), previous = (rank + forgotten->size() - 1) % forgotten->size();
+  std::vector<int> sent(1, rank), received(1);
+  send_recv(*forgotten, sent, next, received, previous);
+  CHECK(received[0] == previous);
   barrier(*forgotten);
   MPI_Finalize();
   CHECK_THROWS_WITH_AS(static_cast<void>(from_mpi()), doctest::Contains("already been finalized"), error);

@@ -93,6 +93,14 @@ class engine : public faults_in_call<Transport> {
   // Called before an error that is this rank's own leaves its call. Should the rank leave without making another in its
   // place, its peers learn why.
   [[gnu::cold]] void note_refusal(error const& e) noexcept;
+  // Called when this rank makes another call in its place that has no number: starts a message.
+  void forget_refusal() noexcept {
+    if (refused_.load(std::memory_order_relaxed) != this->sequence() + 1) [[likely]]
+      return;
+    std::lock_guard const lock(introducing_);
+    refused_ = 0;
+    notices_->explain_leaving(circumstance::usual, {});
+  }
   // Called before this rank leaves: the same if an exception is on its way, of which nothing else is known.
   [[gnu::cold]] void note_exception() noexcept {
     if (notices_ && std::uncaught_exceptions() > 0 && refused_ != this->sequence() + 1)
@@ -158,7 +166,7 @@ class engine : public faults_in_call<Transport> {
   std::atomic<bool> in_call_ = false;
   std::mutex introducing_;  // names, and reasons to leave
   shared_places places_;
-  std::uint64_t refused_ = 0;  // in place of which call one was refused
+  std::atomic<std::uint64_t> refused_ = 0;  // in place of which call one was refused
   std::shared_ptr<engine> const itself_{this, [](engine*) {}};
 
  public:

@@ -46,8 +46,8 @@ namespace detail {
 template <communicating Comm>
 using returned_by = typename returns<std::remove_reference_t<Comm>>::type;
 
-// For peers that wait for a call that this rank may never make; ranks of devices do without. Throws if that was on a batch that has
-// outlived its communicator.
+// Notes why this call was refused, for peers that wait for it in vain if this rank then leaves. Does nothing for ranks of devices. Throws
+// if `comm` is a batch that has outlived its communicator.
 template <class Comm>
 [[gnu::cold, gnu::noinline]] void note_refusal(Comm& comm, error const& e) {
   if constexpr (defers_calls<Comm>) {

@@ -145,6 +145,7 @@ class batch {
   using returned = void;
   communicator<Transport>& blocking(std::source_location where = std::source_location::current()) const {
     if (comm_.expired()) detail::refuse_to_outlive("a batch", "make another", where);
+    comm_.get().expect_usable(where);
     return comm_.get();
   }
   void accept(persistent call, std::source_location) { calls_.push_back(std::make_unique<single>(std::move(call))); }

@@ -80,7 +80,8 @@ constexpr std::size_t longest_shared_packet(collective c, int ranks) {
 // Fetched slices are larger than slots, because each costs a system call of half a microsecond. All slices that are combined at once
 // fit a second-level cache; those that are only moved need not, and are larger: 2 and 8 MiB by gather take 0.9 of the time.
 constexpr std::size_t fetched_slice(int ranks, bool combined) {
-  std::size_t const share = (std::size_t{combined ? 256u : 1024u} << 10) / static_cast<std::size_t>(ranks - 1);
+  std::size_t const share =
+      (std::size_t{combined ? 256u : 1024u} << 10) / static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1);
   return share < slot_bytes ? slot_bytes : std::bit_floor(share);
 }
 

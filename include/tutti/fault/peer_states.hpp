@@ -99,7 +99,7 @@ typename peer_states<Transport>::explanation peer_states<Transport>::why_gone(in
   if (said.when == circumstance::usual) return {};
   return {said.when == circumstance::refused
               ? join({"; rank ", peer, " then made a call that was refused: ", said.text})
-              : join({"; an exception made rank ", peer, " close it"}),
+              : join({"; an exception made rank ", peer, " close its communicator"}),
           said.when};
 }
 

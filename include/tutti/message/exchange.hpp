@@ -33,7 +33,10 @@ class exchange final : public messages_in_flight<Transport> {
   explicit exchange(engine<Transport>& g) : messages_in_flight<Transport>(g) {}
   ~exchange() override {
     bool const sound = !engine_.has_fault() && std::uncaught_exceptions() == 0;
-    in_flight::closes_ = sound;
+    {
+      std::lock_guard const lock(busy_);
+      in_flight::closes_ = sound;
+    }
     this->close();
     if (sound && !engine_.has_fault()) this->print_unreceived();
   }

@@ -73,7 +73,7 @@ class message_faults {
     else when = add_waiting_chain(what, peer);
     if (std::string const other = other_message(t); !other.empty()) {
       what += other;
-      when = circumstance::message;
+      if (when == circumstance::usual) when = circumstance::message;
     }
     if (auto const stopped = engine_.states().find_stopped(); stopped.first >= 0) {
       peer = stopped.first;

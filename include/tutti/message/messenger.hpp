@@ -78,15 +78,17 @@ class messenger : message_receiver<Transport> {
   // The name of a type that a peer has sent, or empty if unknown.
   std::string type_name(int peer_rank, std::uint32_t type) { return of(peer_rank).names[type]; }
 
-  // The messages that no receive has matched, once this rank starts no more. Sees those of a rank that this one has never sent to
-  // or received from only among few ranks, because the channels of many fill memory when they are looked at.
+  // The messages that no receive has matched, once this rank starts no more. Those that it has not seen arrive are found only in
+  // mapped memory, because an MPI may have been finalised. Of a rank that this one has never sent to or received from, it sees messages
+  // only if ranks are few: looking at a channel gives it memory.
   fifo<kept_message>& find_unreceived() {
-    static constexpr int few = 16;
-    if constexpr (maps_memory<Transport>)
+    if constexpr (maps_memory<Transport>) {
+      static constexpr int few = 16;
       for (int r = 0; r < transport_.ranks() && transport_.ranks() <= few; ++r) of(r);
-    for (std::size_t i = 0; i < peers_.known().size(); ++i)
-      if (int const from = peers_.known()[i]; from != rank())
-        this->template drain<message_track>(from, [] { return true; });
+      for (std::size_t i = 0; i < peers_.known().size(); ++i)
+        if (int const from = peers_.known()[i]; from != rank())
+          this->template drain<message_track>(from, [] { return true; });
+    }
     return unmatched_.messages();
   }
 

@@ -166,7 +166,7 @@ void start_all(std::vector<work>& all, F&& f) {
 
 [[noreturn, gnu::cold]] inline void refuse_to_outlive(char const* what, char const* again, std::source_location where) {
   throw error({.code = error_code::bad_argument,
-               .what = join({what, " was started after its communicator was destroyed"}),
+               .what = join({what, " was used after its communicator was destroyed"}),
                .way_out = join({again, " on the communicator that took its place, as that of shrink()"}),
                .where = where});
 }

@@ -165,13 +165,15 @@ class nccl_messages {
   }
   void meet(char const* name, std::span<nccl_message<Transport>> group, std::chrono::nanoseconds timeout,
             std::source_location where) {
+    deadline until = deadline::after(timeout);
+    until.postpone(grace);
     bool const met = wait_until_done(
         [&] {
           bool all = true;
           for (auto& one : group) all &= one.meet(comm_, where);
           return all ? progress::done : progress_list::help();
         },
-        patience_sharing_cores, deadline::after(timeout + grace),
+        patience_sharing_cores, until,
         [](auto const&) {
           std::this_thread::sleep_for(idler::rest);
           return true;

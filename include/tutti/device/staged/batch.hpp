@@ -87,12 +87,12 @@ class device_batch {
   // With `native`, it also waits for the other ends; the work of a batch that is captured into a graph has ended at once.
   device_batch_work<transfers> start(detail::device_options_of<R> const& how = {},
                                      std::source_location where = std::source_location::current()) {
-    last_.expect_seen(where);
     if (how.algorithm == algorithm_id::native) {
       std::vector<received> got = run_native(how, where);
       bool const captured = ranks_.on().capturing(ranks_.with_stream(how).stream);  // and runs later, if at all
       return last_ = {captured ? work() : ranks_.work(how.stream, where), std::move(got)};
     }
+    last_.expect_seen(where);
     transfers made;
     for (auto const& [what, slots] : messages_) made.push_back(ranks_.messages().make(what, slots, where));
     work all = ranks_.messages().start("device_batch", made, ranks_.with_stream(how), where);
@@ -101,6 +101,7 @@ class device_batch {
 
  private:
   std::vector<received> run_native(detail::device_options_of<R> const& how, std::source_location where) {
+    last_.expect_seen(where);
     std::vector<detail::transfer> all;
     for (auto const& one : messages_) all.push_back(one.first);
     return ranks_.run_native("device_batch", all, how, where);

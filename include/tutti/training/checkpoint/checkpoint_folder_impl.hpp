@@ -14,6 +14,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -124,7 +125,10 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
 
 TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept {
   remove_files(number);
-  ::rmdir(path_of(number).c_str());
+  try {
+    ::rmdir(path_of(number).c_str());
+  } catch (std::bad_alloc const&) {  // begin() removes it
+  }
 }
 
 TUTTI_INLINE void checkpoint_folder::remove_files(std::uint64_t number) const noexcept {

@@ -113,7 +113,8 @@ class mpi_board {
   leaving_reason reason_to_leave(int rank) const {
     auto const lock = locked();
     notice const& n = news_->by(rank);
-    if (n.fault_code != mpi_news::no_fault || n.leaves_instead_of != n.called + 1) return {};
+    if (n.fault_code != mpi_news::no_fault || n.leaves_instead_of != std::max(n.called, last_known_call(rank)) + 1)
+      return {};
     return {n.when, n.text};
   }
 

@@ -48,7 +48,7 @@ struct mpi_channel {
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
     bool listed = false;  // among those with messages of calls that have not left
-    int to = 0;           // of those
+    int to = 0;           // its receiver, once listed
     sender* next_listed = nullptr;
     std::uint64_t confirmed = 0;  // messages that the receiver has received
     std::uint64_t marked = 0;     // and those confirmed once it is known to be in a call after `marked_in`

@@ -35,7 +35,8 @@ namespace tutti::detail {
 // completes only once its receive is matched, and messages are matched in order, so the sender cannot run far ahead.
 // An error of the MPI becomes a fault on the board; the data path throws nothing.
 //
-// One thread may use the tracks of calls while another uses those of messages outside calls. They share only the table of peers.
+// One thread may use the tracks of calls while another uses those of messages outside calls. They share the table of peers,
+// and the note for the watchdog, which so sees a thread that hangs only once the other is not polling.
 class mpi_channels {
  public:
   static constexpr std::size_t slice_bytes = mpi_channel::slice_bytes;
@@ -283,7 +284,7 @@ class mpi_channels {
   int tracks_;
   std::vector<std::atomic<mpi_channel::ends*>> peers_;  // by track; null for those that no channel has been used with
   std::mutex meeting_;
-  std::vector<met> met_;      // the others, under the lock
+  std::vector<met> met_;      // peers whose channels exist; grows under the lock, and is walked only while closing
   sender* listed_ = nullptr;  // the first of the channels with messages of calls that have not left
   std::unique_ptr<mpi_channel::lone_slot> unexpected_;
   std::vector<MPI_Request> farewells_;
