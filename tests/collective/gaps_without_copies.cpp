@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls on arrays with gaps allocate no memory of the size of a message. Where the tuning table may choose protocol pull, the
-// calls name another, since pull's windows are larger than this test's messages.
+// Calls on arrays with gaps allocate no memory of the size of a message. All name the protocol, because the tuning table may choose pull,
+// whose windows are larger than this test's messages.
 // labels: alone
 #include <doctest/doctest.h>
 
@@ -52,23 +52,24 @@ void check_allocations(Comm& comm) {
     std::size_t const most = largest_in(comm, f);
     expect(most <= 256 * 1024, std::string(what) + " allocates " + std::to_string(most) + " bytes at once");
   };
-  check("all_reduce", [&] { all_reduce(comm, in, out); });
-  check("all_reduce in place", [&] { all_reduce(comm, in, max{}, {.algorithm = algorithm_id::two_shot}); });
-  check("an all_reduce that is started", [&] { all_reduce(async(comm), in, out).wait(); });
+  auto const staged = [](algorithm_id id) { return options{.algorithm = id, .protocol = protocol::staged}; };
+  options const any = staged(algorithm_id::automatic);
+  check("all_reduce", [&] { all_reduce(comm, in, out, sum{}, any); });
+  check("all_reduce in place", [&] { all_reduce(comm, in, max{}, staged(algorithm_id::two_shot)); });
+  check("an all_reduce that is started", [&] { all_reduce(async(comm), in, out, sum{}, any).wait(); });
   check("a prepared all_reduce", [&] {
-    persistent call = all_reduce(prepared(comm), in, out);
+    persistent call = all_reduce(prepared(comm), in, out, sum{}, any);
     call.start();
     call.wait();
   });
-  check("reduce", [&] { reduce(comm, in, out, sum{}, 0, {.algorithm = algorithm_id::one_shot}); });
-  check("broadcast", [&] { broadcast(comm, out, 0, {.protocol = protocol::staged}); });
-  check("reduce_scatter", [&] { reduce_scatter(comm, all, out, sum{}, {.algorithm = algorithm_id::one_shot}); });
-  check("all_gather", [&] { all_gather(comm, in, all); });
-  check("gather", [&] { gather(comm, in, all, 0, {.algorithm = algorithm_id::one_shot}); });
-  check("scatter",
-        [&] { scatter(comm, all, out, 0, {.algorithm = algorithm_id::one_shot, .protocol = protocol::staged}); });
-  check("all_to_all", [&] { all_to_all(comm, all, all_out, {.algorithm = algorithm_id::pairwise}); });
-  check("scan", [&] { scan(comm, in, out, sum{}, {.algorithm = algorithm_id::one_shot}); });
+  check("reduce", [&] { reduce(comm, in, out, sum{}, 0, staged(algorithm_id::one_shot)); });
+  check("broadcast", [&] { broadcast(comm, out, 0, any); });
+  check("reduce_scatter", [&] { reduce_scatter(comm, all, out, sum{}, staged(algorithm_id::one_shot)); });
+  check("all_gather", [&] { all_gather(comm, in, all, any); });
+  check("gather", [&] { gather(comm, in, all, 0, staged(algorithm_id::one_shot)); });
+  check("scatter", [&] { scatter(comm, all, out, 0, staged(algorithm_id::one_shot)); });
+  check("all_to_all", [&] { all_to_all(comm, all, all_out, staged(algorithm_id::pairwise)); });
+  check("scan", [&] { scan(comm, in, out, sum{}, staged(algorithm_id::one_shot)); });
   options const pull{.algorithm = algorithm_id::one_shot, .protocol = protocol::pull};
   std::size_t const windows = largest_in(comm, [&] { broadcast(comm, out, 0, pull); });
   expect(windows <= 5 << 20, "pull allocates " + std::to_string(windows) + " bytes at once");

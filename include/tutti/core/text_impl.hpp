@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 
 #include "tutti/core/text.hpp"
 
@@ -43,7 +42,7 @@ TUTTI_INLINE void write_terminated(std::span<char> to, std::string_view text) no
   auto const continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };  // a character
   std::size_t length = std::min(text.size(), to.size() - 1);
   while (length > 0 && length < text.size() && continues(text[length])) --length;
-  std::memcpy(to.data(), text.data(), length);
+  text.copy(to.data(), length);
   to[length] = '\0';
 }
 
