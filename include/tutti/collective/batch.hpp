@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/lasting_reference.hpp"
 #include "tutti/collective/coalesced.hpp"
+#include "tutti/collective/lasting_reference.hpp"
 #include "tutti/message/point_to_point.hpp"
 #include "tutti/reduce/types.hpp"
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/lasting_reference.hpp"
 #include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/lasting_reference.hpp"
 #include "tutti/started/asynchronous.hpp"
 
 namespace tutti {

@@ -3,10 +3,8 @@
 // on none.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -40,9 +38,6 @@ struct verdict {
   bool failed = false;
   char what[512]{}, way_out[256]{};
 };
-inline void write_text(std::span<char> to, std::string_view text) {
-  std::memcpy(to.data(), text.data(), std::min(text.size(), to.size() - 1));
-}
 
 // Calls attempt() at every rank. If any of them throws, all ranks throw the error of the lowest of those: that it `cannot`
 // do this.
@@ -54,11 +49,11 @@ void all_or_none(communicator<Transport>& comm, std::source_location where, F co
     attempt();
   } catch (error const& e) {
     mine.failed = true;
-    write_text(mine.what, e.happened());
-    write_text(mine.way_out, e.way_out());
+    write_terminated(mine.what, e.happened());
+    write_terminated(mine.way_out, e.way_out());
   } catch (std::exception const& e) {
     mine.failed = true;
-    write_text(mine.what, e.what());
+    write_terminated(mine.what, e.what());
   }
   auto const all = exchange_cards(comm, mine, where);
   for (std::size_t q = 0; q < all.size(); ++q)

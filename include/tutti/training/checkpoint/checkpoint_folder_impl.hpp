@@ -123,12 +123,10 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
     if (!refused_.contains(one) && ++newer > keep) remove(one);
 }
 
-TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept {
+TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept try {
   remove_files(number);
-  try {
-    ::rmdir(path_of(number).c_str());
-  } catch (std::bad_alloc const&) {  // begin() removes it
-  }
+  ::rmdir(path_of(number).c_str());
+} catch (std::bad_alloc const&) {  // begin() removes it
 }
 
 TUTTI_INLINE void checkpoint_folder::remove_files(std::uint64_t number) const noexcept {
