@@ -6,7 +6,6 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/engine.hpp"
-#include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
 
