@@ -19,13 +19,15 @@
 
 namespace tutti::testing {
 
-// The error of run(group) on a new communicator that has made one call. No rank continues before all have their error.
+// The error of run(group) on a new communicator that has made one call. No rank begins run() while others are still in that
+// call, where they would get the error instead, and none continues before all have their error.
 // The errors of the ranks for which `counts` holds are the same, peer() too, except for the call site and the advice.
 template <class Comm, class F>
 error shared_error(Comm& comm, F&& run, bool counts = true) {
   std::optional<Comm> group(*comm.split(0));
   error const out = error_of([&] {
     barrier(*group);
+    barrier(comm);
     run(group);
   });
   std::string const all = std::to_string(out.peer()) + " is to blame: " + out.what();
@@ -240,6 +242,7 @@ void check_going_on_after_a_refusal(Comm& comm) {
       [&](auto& group) {
         if (leaves) expect_error(error_of([&] { all_reduce(*group, four, five); }), error_code::bad_argument, "");
         all_reduce(*group, four);
+        barrier(comm);
         error const found = leaves ? error({}) : error_of([&] { all_reduce(*group, four); });
         group.reset();
         throw found;
@@ -255,6 +258,7 @@ void check_going_on_after_a_refusal(Comm& comm) {
         } else {
           recv(*group, four, 1);
         }
+        barrier(comm);
         error const found = leaves ? error({}) : error_of([&] { recv(*group, four, 1); });
         group.reset();
         throw found;
