@@ -269,6 +269,12 @@ void check_refused_meshes(Comm& comm) {
   expect_error(said({{"a", 2}, {"a", 3}}), bad, "two axes \"a\"");
   expect_error(said({{comm.rank() == 4 ? "b" : "a", 6}}), error_code::mismatch,
                "rank 4 creates a mesh whose axes differ");
+  std::string const reason = error_of([&] {
+                               auto group = comm.split(0).value();
+                               if (comm.rank() == 4) mesh(group, {{"a", 0}});
+                               barrier(group);
+                             }).what();
+  expect(reason.find("axis \"a\" of a mesh has extent 0") != std::string::npos, reason);
   mesh m(comm, {{"a", 2}, {"b", 3}});
   expect_error(error_of([&] { m.along({"a", "c"}); }), bad, "a mesh of a 2, b 3 has no axis \"c\"");
   expect_error(error_of([&] { m.coordinate("d"); }), bad, "groups.hpp:");

@@ -225,6 +225,20 @@ void check_leaving_with_a_reason(Comm& comm) {
       error_code::bad_argument, error_code::rank_left, "send names rank " + std::to_string(comm.size()));
   check(
       [&](auto& c) {
+        if (leaves) send_recv(c, four, 0, four, 0);
+        recv(c, four, 1);
+      },
+      error_code::bad_argument, error_code::rank_left, "input and output of send_recv overlap");
+  check([&](auto& c) { barrier(c, {.timeout = std::chrono::seconds(leaves ? -1 : 100)}); }, error_code::bad_argument,
+        error_code::rank_left, "options::timeout is negative");
+  check(
+      [&](auto& c) {
+        if (leaves) static_cast<void>(c.subgroup({1, 1}));
+        barrier(c);
+      },
+      error_code::bad_argument, error_code::rank_left, "the list of a group contains rank 1 twice");
+  check(
+      [&](auto& c) {
         if (leaves)
           throw error({.code = error_code::system, .what = "an exception made rank 1 close its communicator"});
         all_reduce(c, four);
@@ -283,6 +297,16 @@ void check_calls_after_an_error(Comm& comm) {
   expect_error(e, error_code::mismatch, "call #2");
 }
 
+// Over MPI all ranks close together, but after an error none waits for one that keeps its communicator.
+template <class Comm>
+void check_closing_after_an_error(Comm& comm) {
+  std::optional<Comm> group(*comm.split(0));
+  std::vector<float> data(comm.rank() == 0 ? 4 : 5);
+  expect_error(error_of([&] { all_reduce(*group, data); }), error_code::mismatch, "call #1");
+  if (comm.rank() != 1) group.reset();
+  barrier(comm);
+}
+
 template <class Comm>
 void check_disagreements(Comm& comm) {
   check_mismatches(comm);
@@ -294,6 +318,7 @@ void check_disagreements(Comm& comm) {
   check_leaving_with_a_reason(comm);
   check_going_on_after_a_refusal(comm);
   check_calls_after_an_error(comm);
+  check_closing_after_an_error(comm);
 }
 
 }  // namespace tutti::testing

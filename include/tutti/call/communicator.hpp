@@ -151,11 +151,12 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
     expect_usable(where);
     engine_->process.expect_this(where);
     engine_->expect_included(where);
-    detail::check_members(ranks, rank(), size(), where);
     try {
+      detail::check_members(ranks, rank(), size(), where);
       detail::countdown until(engine_->environment.timeout);
       return make_group(engine_->transport().subgroup(ranks, until));
     } catch (error const& e) {
+      engine_->note_refusal(e);
       throw e.in_call(where);
     }
   }

@@ -38,7 +38,7 @@ inline constexpr call_names token_names{"token", {}};
 inline constexpr bit_or combine_tokens{};
 
 template <class Algorithm, class Comm>
-returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) {
+returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) try {
   check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   reduction<collective::barrier, Algorithm, unsigned char, bit_or, token_memory> call{
       {{.what = collective::barrier,
@@ -53,6 +53,9 @@ returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where)
       {},
       {combine_tokens}};
   return perform(comm, call);
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 }  // namespace detail

@@ -120,8 +120,11 @@ class mesh {
   }
 
   [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out,
-                                      std::source_location where) const {
+                                      std::source_location where) const try {
     detail::refuse(comm_->rank(), what, way_out, where);
+  } catch (error const& e) {
+    detail::note_refusal(*comm_, e);
+    throw;
   }
 
   std::size_t find(std::string_view axis, std::source_location where) const {

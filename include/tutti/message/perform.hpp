@@ -22,7 +22,7 @@ namespace tutti::detail {
 // `array`: what is sent, or has room for what is received.
 template <class Comm, class Array>
 void check_message(Comm& comm, char const* what, Array const& array, int peer, int tag, bool receives,
-                   std::source_location where) try {
+                   std::source_location where) {
   if (!is_possible_size<typename Array::value_type>(array.size()))
     refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
   if constexpr (requires { array.data(); })
@@ -39,20 +39,14 @@ void check_message(Comm& comm, char const* what, Array const& array, int peer, i
   if (tag < 0 && !(receives && tag == any_tag))
     refuse(comm.rank(), join({what, " has tag ", tag}),
            receives ? "use a tag of 0 or more, or any_tag" : "use a tag of 0 or more", where);
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
 }
 template <class Comm>
-void check_options(Comm& comm, char const* what, options const& o, std::source_location where) try {
+void check_options(Comm& comm, char const* what, options const& o, std::source_location where) {
   if (o.algorithm != algorithm_id::automatic || o.protocol != protocol::automatic)
     refuse(comm.rank(), join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
   if (o.timeout.count() < 0)
     refuse(comm.rank(), "options::timeout is negative",
            "leave it 0 for the timeout of the communicator, or set a positive time", where);
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
 }
 
 template <class T>
@@ -141,7 +135,7 @@ consteval bool accepts_irecv() {
 
 template <class Comm, class Array>
 returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, options const& o,
-                             std::source_location where) {
+                             std::source_location where) try {
   check_message(comm, "send", in, to, tag, false, where);
   check_options(comm, "send", o, where);
   auto const sent = message_array_of<typename Array::value_type const>(in);
@@ -155,10 +149,13 @@ returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, optio
     transfer t = make();
     if (to != no_rank) run_transfers(comm, {&t, 1}, {&sent.gaps, 1}, o, where);
   }
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 template <class Comm, class Array>
-auto receive_array(Comm& comm, Array const& out, int from, int tag, options const& o, std::source_location where) {
+auto receive_array(Comm& comm, Array const& out, int from, int tag, options const& o, std::source_location where) try {
   using T = typename Array::value_type;
   check_message(comm, "recv", out, from, tag, true, where);
   check_options(comm, "recv", o, where);
@@ -174,11 +171,14 @@ auto receive_array(Comm& comm, Array const& out, int from, int tag, options cons
     if (from != no_rank) run_transfers(comm, {&t, 1}, {&taken.gaps, 1}, o, where);
     return received_of(t);
   }
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 template <class Comm, class In, class Out>
 received exchange_arrays(Comm& comm, In const& in, int to, Out const& out, int from, int tag, options const& o,
-                         std::source_location where) {
+                         std::source_location where) try {
   check_message(comm, "send_recv", in, to, tag, false, where);
   check_message(comm, "send_recv", out, from, tag, true, where);
   check_options(comm, "send_recv", o, where);
@@ -190,6 +190,9 @@ received exchange_arrays(Comm& comm, In const& in, int to, Out const& out, int f
   shared_gaps const gaps[] = {taken.gaps, sent.gaps};
   run_transfers(comm, both, gaps, o, where);
   return received_of(both[0]);
+} catch (error const& e) {
+  note_refusal(comm, e);
+  throw;
 }
 
 }  // namespace tutti::detail
