@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // When one call or message throws a fault, the program may release the memory of all others in flight: they have ended too,
 // whichever threw, and nothing writes there when the communicator closes.
-// labels: processes waits native
+// labels: processes waits native optimised
 #include <doctest/doctest.h>
 
 #include <sys/syscall.h>

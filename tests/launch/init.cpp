@@ -17,7 +17,6 @@
 #include "support/environment.hpp"
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
-#include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti::testing;
@@ -61,21 +60,6 @@ TEST_CASE("ranks that came in vain may try again") {
     CHECK(c.wait() == 0);
     CAPTURE(c.output);
     CHECK(lines_with(c.output, ": right\n") == 3);
-  }
-}
-
-// UndefinedBehaviorSanitizer opens a pipe to look at an exception, and reports what it cannot read.
-TEST_CASE("too few open files are named at once" * doctest::skip(sanitized)) {
-  for (int const files : {12, 16, 20}) {
-    CAPTURE(files);
-    stopwatch time;
-    command c(
-        with_timeout(60, TUTTI_RUN " -n 16 sh -c 'ulimit -n " + std::to_string(files) + "; exec " TUTTI_RANKS " sum'"));
-    CHECK(c.wait() == 1);
-    CAPTURE(c.output);
-    CHECK(c.said("cannot accept connections of 16 ranks: Too many open files"));
-    CHECK(c.said("raise the limit of open files (ulimit -n)"));
-    CHECK(time.seconds() < 30);
   }
 }
 
@@ -239,25 +223,6 @@ TEST_CASE("a process that a rank forks does not speak for the rank") {
   command c(with_timeout(10, ranks(3, "forks")));
   CHECK(c.wait() == 0);
   CAPTURE(c.output);
-}
-
-// Sanitizers reserve terabytes of address space.
-TEST_CASE("a rank that gets no address space says why, and the others do not wait for it" * doctest::skip(sanitized)) {
-  stopwatch time;
-  command c(with_timeout(
-      60, TUTTI_RUN " -n 3 sh -c 'if [ $TUTTI_RANK = 1 ]; then ulimit -v 300000; fi; exec " TUTTI_RANKS " sum'"));
-  CHECK(c.wait() == 1);
-  CAPTURE(c.output);
-  CHECK(c.said("cannot map"));
-  CHECK(c.said("set TUTTI_HEAP to fewer bytes, or raise the limit of virtual memory (ulimit -v)"));
-  CHECK(time.seconds() < 50);
-}
-
-TEST_CASE("ranks share what addresses a limit leaves them" * doctest::skip(sanitized)) {
-  command c("sh -c 'ulimit -v 4000000; exec " + with_timeout(30, ranks(4, "sum")) + "'");
-  CHECK(c.wait() == 0);
-  CAPTURE(c.output);
-  CHECK(lines_with(c.output, ": right\n") == 4);
 }
 
 TEST_CASE("a limit of file sizes gives an error, not a signal") {

@@ -216,7 +216,8 @@ engine<Transport>::~engine() {
     levels->end_started();
     if (auto const f = this->poll_fault()) levels->take_over(*f);
     else if (auto* const node = levels->only_node())
-      if (auto const in_node = node->engine().poll_fault()) this->take_over(*in_node);  // so no rank waits long to close
+      if (auto const in_node = node->engine().poll_fault())
+        this->take_over(*in_node);  // so no rank waits long to close
     levels->leave();
   }
   transport().leave();

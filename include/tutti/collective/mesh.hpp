@@ -119,8 +119,8 @@ class mesh {
     return out;
   }
 
-  [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out,
-                                      std::source_location where) const try {
+  [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out, std::source_location where) const
+      try {
     detail::refuse(comm_->rank(), what, way_out, where);
   } catch (error const& e) {
     detail::note_refusal(*comm_, e);
