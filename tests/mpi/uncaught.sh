@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# uncaught.sh ranks launcher -n ranks program...: runs tests/mpi/uncaught.cpp under a launcher that leaves other ranks alone when one has
+# died. One rank must print the error in full, and each of the others a line that refers to it.
+set -eu
+ranks=$1 launcher=$2
+[ "$3 $4" = "-n $ranks" ]
+shift 4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/survivors_stay.sh"
+
+said=$(timeout -k 1 60 "$launcher" $continues -n "$ranks" $outlive "$@" 2>&1 || echo "the launcher ended with status $?")
+count() { grep -c "$1" <<<"$said" || true; }
+if [ "$(count 'tutti: ranks disagree in call')" != 1 ] ||
+  [ "$(count 'tutti: rank . ends too (mismatch.*; see the error of rank')" != $((ranks - 1)) ]; then
+  echo "$said"
+  exit 1
+fi
