@@ -9,9 +9,9 @@
 
 namespace tutti::detail {
 
-// The message of rank 0: letters for its kind, whether to measure links and whether to meet, and then either which of the shipped
-// tables its processor takes, or the name of a table and its text. If rank 0 fails to load the table, the message carries the error, so
-// that every rank throws.
+// The message of rank 0: letters for its kind, whether to measure links and whether to meet; what tells versions of tutti apart; and then
+// either which of the shipped tables its processor takes, or the name of a table and its text. If rank 0 fails to load the table, the
+// message carries the error, so that every rank throws.
 struct table_news {
   static constexpr char built_in = 'b', table = 't', fault = 'f', measure = 'm', meet = 'm', go_on = '-';
 
