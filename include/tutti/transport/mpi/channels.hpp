@@ -88,7 +88,7 @@ class mpi_channels {
   bool idle() noexcept {
     for (met const& peer : met_)
       for (int track = 0; track < tracks_; ++track)
-        if (!advance(peer.ends[track].out, peer.rank)) return false;
+        if (!advance(peer.ends.get()[track].out, peer.rank)) return false;
     return true;
   }
   // Whether all messages of calls have left, so that no receiver depends on this rank to poll.
@@ -166,14 +166,14 @@ class mpi_channels {
   // Cancels the posted receives. A slot that a stalled sender has begun to fill is left to the MPI.
   void cancel_receives(deadline until) noexcept {
     for (met const& peer : met_)
-      for (int track = 0; track < tracks_; ++track) peer.ends[track].in.cancel(until);
+      for (int track = 0; track < tracks_; ++track) peer.ends.get()[track].in.cancel(until);
     while (unexpected_ && unexpected_->request != MPI_REQUEST_NULL && !done(unexpected_->request, rank_))
       if (until.passed()) static_cast<void>(unexpected_.release());
   }
   // Leaves the memory of messages that have not left to the MPI.
   void abandon_sends() noexcept {
     for (met const& peer : met_)
-      for (int track = 0; track < tracks_; ++track) peer.ends[track].out.abandon();
+      for (int track = 0; track < tracks_; ++track) peer.ends.get()[track].out.abandon();
   }
 
   // -- Calls of the MPI. Raises an error as a fault, except the loss of a rank, which the waiting caller identifies. Returns
