@@ -106,6 +106,25 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(4);
     recv(comm, endless(v, static_cast<std::size_t>(-1)), comm.rank());
   });
+  // 3 blocks of as many chars have 2^64 + 2 bytes, which wrap to 2.
+  std::size_t const third = 6148914691236517206;
+  std::string const blocks = " has 6148914691236517206 elements, and 3 such blocks are more than memory can hold";
+  refused("the input of all_gather" + blocks, [&](auto& comm) {
+    std::vector<char> v(2), all(2);
+    all_gather(comm, endless(v, third), all);
+  });
+  refused("the input of gather" + blocks, [&](auto& comm) {
+    std::vector<char> v(2), all(2);
+    gather(comm, endless(v, third), all, 1);
+  });
+  refused("the output of scatter" + blocks, [&](auto& comm) {
+    std::vector<char> all(2), v(2);
+    scatter(comm, all, endless(v, third), 1);
+  });
+  refused("the output of reduce_scatter" + blocks, [&](auto& comm) {
+    std::vector<char> all(2), v(2);
+    reduce_scatter(comm, all, endless(v, third));
+  });
   std::span<float> const nothing(static_cast<float*>(nullptr), 6);
   refused("the input of all_reduce has 6 elements, but its pointer is null",
           [&](auto& comm) { all_reduce(comm, nothing); });

@@ -94,6 +94,13 @@ void expect_possible_array(int rank, std::span<T> array, char const* form, std::
          join({"pass an ", name(s), " of ", expected, " elements, ", ranks, " times the ", other}), where);
 }
 
+[[noreturn, gnu::cold]] inline void refuse_impossible_blocks(int rank, int ranks, collective c, std::size_t count,
+                                                             std::source_location where) {
+  refuse(rank,
+         join({name_of_buffer(c, deals(c) ? side::output : side::input), " has ", count, " elements, and ", ranks,
+               " such blocks are more than memory can hold"}),
+         "check the number of elements, which may have been negative", where);
+}
 [[noreturn, gnu::cold]] inline void refuse_unequal_blocks(int rank, int ranks, collective c, std::size_t size,
                                                           std::source_location where) {
   refuse(
@@ -150,13 +157,16 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
 
   // The smaller buffer determines the count.
   std::size_t count = gives && (!deals(C) || collects(C)) ? in.size() : out.size();
+  std::size_t whole = count;  // of the larger one
   if constexpr (deals(C) && collects(C)) {
     if (count % ranks != 0) refuse_unequal_blocks(rank, comm.size(), C, count, where);
     count /= ranks;
+  } else if constexpr (by_block(C)) {
+    if (__builtin_mul_overflow(count, ranks, &whole)) refuse_impossible_blocks(rank, comm.size(), C, count, where);
   }
-  if (gives && in.size() != (deals(C) ? count * ranks : count))
+  if (gives && in.size() != (deals(C) ? whole : count))
     refuse_size(rank, comm.size(), C, side::input, in.size(), count, where);
-  if (gets && out.size() != (collects(C) ? count * ranks : count))
+  if (gets && out.size() != (collects(C) ? whole : count))
     refuse_size(rank, comm.size(), C, side::output, out.size(), count, where);
 
   if constexpr (!AreCompared) return {gives ? in.data() : nullptr, gets ? out.data() : nullptr, count, false};
