@@ -137,6 +137,28 @@ TEST_CASE("the call that a rank died in is on record, and whole") {
   finds(p, {{change::delay, "call.sequence", access::store, "called"}});
 }
 
+TEST_CASE("a rank dies while it replaces its reason to leave: its peers read one of them whole, or none") {
+  using detail::circumstance;
+  mortal_ranks group(2, 2, 0);
+  program const p = group.running([&](int rank) {
+    detail::board board = group[rank].notices();
+    if (rank == 0) {
+      board.explain_leaving(circumstance::refused, "the longer one");
+      board.explain_leaving(circumstance::exception, "shorter");
+      group[0].leave();
+      return;
+    }
+    wait_for([&] { return group.lost() || group[1].left(0); });
+    detail::leaving_reason const said = board.reason_to_leave(0);
+    expect(said.text == (said.when == circumstance::usual     ? ""
+                         : said.when == circumstance::refused ? "the longer one"
+                                                              : "shorter"),
+           "a reason to leave is torn");
+  });
+  result const r = holds("board, a rank dies while it replaces its reason to leave, 2 ranks", p);
+  finds(p, weakenings_of(r, {"status"}));
+}
+
 // As faults::examine does: whoever finds the loss reports it, unless there is a fault already.
 TEST_CASE("a rank dies while it reports a fault: all others report the same one") {
   for (bool const others_find_one : {false, true}) {

@@ -26,7 +26,9 @@ TUTTI_INLINE void write_name(name_list& list, std::uint32_t id, std::string_view
 
 TUTTI_INLINE void write_reason(leaving_record& record, std::uint64_t next, circumstance when,
                                std::string_view text) noexcept {
+  // Peers read the record once this rank has left or ended. It may die between two stores, so the compiler must keep their order.
   record.instead_of.store(0, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   record.when = when;
   write_terminated(record.text, text);
   record.instead_of.store(next, std::memory_order_release);
