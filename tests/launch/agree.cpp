@@ -129,6 +129,8 @@ TEST_CASE("what rank 0 cannot read, nobody runs without") {
                   "directory; write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value") !=
       std::string::npos);
   CHECK(lines_with(absent, "ended with exit code 1, the same error") == 2);
+  ::setenv("TUTTI_TUNING", "/dev/zero", 1);
+  CHECK(start_failure(2).find("the tuning table /dev/zero cannot be read: File too large") != std::string::npos);
   table_file const file("rong");
   ::setenv("TUTTI_TUNING", file.path(), 1);
   CHECK(start_failure(2).find(std::string(file.path()) + ", line 3: \"rong\" is not an algorithm") !=

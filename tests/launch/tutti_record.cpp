@@ -46,7 +46,7 @@ TEST_CASE("show names the ranks that are behind and the first call in which rank
   CHECK(both.said("rank 0 is in call #2, scan (a.cpp:2)\n"));
   CHECK(both.said("rank 1 has completed call #1, all_reduce of 4 float (a.cpp:1)\n"));
   CHECK(both.said("behind: rank 1 has not reached call #2\n"));
-  CHECK(both.said("ranks disagree in call #1:\n  ranks 0: barrier\n  ranks 1: all_reduce of 4 float\n"));
+  CHECK(both.said("ranks disagree in call #1:\n  rank 0: barrier\n  rank 1: all_reduce of 4 float\n"));
 
   CHECK(both.said("rank 0 has not completed a recv (a.cpp:4)\nrank 1 has not completed a recv (a.cpp:4)\n"));
 
@@ -139,4 +139,13 @@ TEST_CASE("a picture cannot begin after the end, has room for the last label, an
   std::string const svg(std::istreambuf_iterator<char>(file), {});
   CHECK(svg.find("width=\"1170\"") != std::string::npos);
   CHECK(svg.find("a&lt;b") != std::string::npos);
+}
+
+TEST_CASE("a wrong command line ends with 2, work that fails with 1") {
+  for (char const* const wrong : {"", " show", " draw trace", " show --wrong record", " print record"}) {
+    command c(tool + wrong);
+    CAPTURE(wrong);
+    CHECK(c.wait() == 2);
+  }
+  CHECK(command(tool + " show /no/such/record").wait() == 1);
 }

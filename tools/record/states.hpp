@@ -73,7 +73,7 @@ inline std::string disagreement(std::vector<state> const& ranks) {
     if (parties.size() == 1) continue;
     std::string out = fmt::format("ranks disagree in call #{}:\n", number);
     for (auto const& [fingerprint, members] : parties)
-      out += fmt::format("  ranks {}: {}\n", fmt::join(members, ", "),
+      out += fmt::format("  {} {}: {}\n", members.size() == 1 ? "rank" : "ranks", fmt::join(members, ", "),
                          ranks[members.front()].calls.at(number).at("call").get<std::string>());
     return out;
   }
