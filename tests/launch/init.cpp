@@ -17,6 +17,7 @@
 #include "support/environment.hpp"
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
+#include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti::testing;
