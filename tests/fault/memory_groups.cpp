@@ -53,7 +53,7 @@ TEST_CASE("allocate refuses what a control group cannot have") {
       [](auto& comm) {
         bool refused = false;
         try {
-          comm.template allocate<char>(2 * limit);
+          static_cast<void>(comm.template allocate<char>(2 * limit));
         } catch (std::bad_alloc const&) {
           refused = true;
         }

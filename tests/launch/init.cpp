@@ -69,7 +69,7 @@ TEST_CASE("a mismatch that init finds names the line that called it") {
   std::vector<pid_t> processes;
   for (int const rank : {0, 1, 1})
     processes.push_back(fork_rank(job, rank, 3, "20", [&] {
-      tutti::error const e = error_of([] { tutti::init(); });
+      tutti::error const e = error_of([] { static_cast<void>(tutti::init()); });
       expect(e.code() == tutti::error_code::mismatch || e.code() == tutti::error_code::rank_lost, e.what());
       expect(std::string(e.where().file_name()).ends_with("init.cpp"), e.what());
       if (rank == 0) expect_error(e, tutti::error_code::mismatch, "a process joined as rank 1 of 3, which is taken");
@@ -85,7 +85,7 @@ TEST_CASE("a mismatch of a rank that comes late names the line that called init,
     processes.push_back(fork_rank(job, rank, 3, "20", [&] {
       if (late) std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others wait within init
       int const line = __LINE__ + 1;
-      tutti::error const e = error_of([] { tutti::init(); });
+      tutti::error const e = error_of([] { static_cast<void>(tutti::init()); });
       if (late) expect(e.code() == tutti::error_code::mismatch || e.code() == tutti::error_code::rank_lost, e.what());
       else expect_error(e, tutti::error_code::mismatch, "a process joined as rank 1 of 3, which is taken");
       expect(std::string(e.where().file_name()).ends_with("init.cpp"), e.what());
@@ -131,7 +131,7 @@ TEST_CASE(
       processes.push_back(fork_rank(job, rank, 2, "2", [&] {
         while (second && joined < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (second) {
-          tutti::error const e = error_of([] { tutti::init(); });
+          tutti::error const e = error_of([] { static_cast<void>(tutti::init()); });
           if (rank == 0) expect_error(e, tutti::error_code::mismatch, "another TUTTI_JOB");
           else expect(e.code() != tutti::error_code::system, e.what());
           ++joined;
