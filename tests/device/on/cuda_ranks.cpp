@@ -6,8 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/device_conformance.hpp"
@@ -247,4 +249,26 @@ TEST_CASE("a rank that makes another call is named on every path") {
       });
       expect_error(e, error_code::mismatch, "rank 1");
     });
+}
+
+TEST_CASE("a rank that leaves its calls by an exception ends those of the others at once") {
+  for (bool const own : {false, true}) {
+    CAPTURE(own);
+    run_threads(2, [&](auto& comm) {
+      sharing_stand_in const device(own ? comm.rank() : 0);
+      array const data = ones(device, 1000);
+      error const e = error_of([&] {
+        auto ranks = on(comm, device, small);
+        all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{20}});
+        ranks.work().wait();
+        if (comm.rank() == 0) {
+          all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{20}});
+          throw error({.code = error_code::bad_argument, .what = "the program gives up"});
+        }
+        for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) ranks.work().wait();
+      });
+      if (comm.rank() == 0) expect_error(e, error_code::bad_argument, "the program gives up");
+      else expect_error(e, error_code::rank_left, "rank 0 gave up its calls because of an exception");
+    });
+  }
 }

@@ -124,6 +124,11 @@ class cuda_ipc {
     if (calls_) group().board().raise({static_cast<int>(why.code()), rank(), rank(), why.happened()});
   }
 
+  // The same because of an exception, if any calls are in flight.
+  [[gnu::cold]] void give_up() const noexcept {
+    if (calls_) group().give_up_calls();
+  }
+
   // Describes how calls are carried out, and which ranks share a device.
   std::string explain() const {
     std::string out = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});

@@ -85,9 +85,7 @@ class device_group {
   ~device_group() {
     device_board const all = board();
     int const rank = comm_.rank();
-    if (std::uncaught_exceptions() > 0 && (has_windows_ || !drained()))
-      all.raise({static_cast<int>(error_code::rank_left), rank, rank,
-                 join({"rank ", rank, " gave up its calls because of an exception"})});
+    if (std::uncaught_exceptions() > 0) give_up_calls();
     bool idle = wait_for([&] { return drained(); }, timeout());
     if (!idle) {
       all.raise({static_cast<int>(error_code::timeout), rank, rank,
@@ -108,6 +106,14 @@ class device_group {
     if (idle && alone) return;
     keep_until_the_process_ends(arena_memory_);
     peers_.keep();
+  }
+
+  // Ends the calls of all ranks, because this one leaves its calls by an exception, unless it has none in flight.
+  [[gnu::cold]] void give_up_calls() const noexcept {
+    if (!has_windows_ && drained()) return;
+    int const rank = comm_.rank();
+    board().raise({static_cast<int>(error_code::rank_left), rank, rank,
+                   join({"rank ", rank, " gave up its calls because of an exception"})});
   }
 
   device_board board() const { return {memory_->base(), comm_.size()}; }

@@ -62,7 +62,10 @@ class cuda_ranks {
 
   // During an exception, ends the calls in flight of all ranks: a device waits for them when memory is released.
   ~cuda_ranks() {
-    if (staged_ && std::uncaught_exceptions() > 0) staged_->give_up();
+    if (std::uncaught_exceptions() == 0) return;
+    if (staged_) staged_->give_up();
+    if (levels_) levels_->give_up();
+    if (ipc_) ipc_->give_up();
   }
 
   int rank() const noexcept { return comm_.rank(); }

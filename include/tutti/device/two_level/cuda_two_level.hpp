@@ -76,6 +76,12 @@ class cuda_two_level {
                          detail::max_destinations});
   }
 
+  // Ends the calls in flight of all ranks, because of an exception.
+  [[gnu::cold]] void give_up() noexcept {
+    across_->give_up();
+    inside_->give_up();
+  }
+
   // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
   tutti::work work(detail::stream_of<D> stream, std::source_location where) { return inside_->work(stream, where); }
 
