@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/local/cuda_local.hpp"
@@ -128,4 +129,20 @@ TEST_CASE("virtual ranks have work that ends with their calls on a stream") {
     static_cast<void>(ranks.work(&held.stream).then([&] { ran = true; }));
   }
   CHECK(ran);
+}
+
+TEST_CASE("a stream that is being captured has no work, and its graph gets nothing") {
+  sharing_stand_in const device;
+  stand_in_stream stream;
+  std::vector<std::vector<float>> data{{1}, {2}};
+  cuda_local const ranks(device, 2);
+  stream.begin_capture();
+  all_reduce(ranks, data, sum{}, {.stream = &stream});
+  expect_error(error_of([&] { static_cast<void>(ranks.work(&stream)); }), error_code::bad_argument,
+               "on a stream that is being captured into a graph");
+  stand_in_stream::graph const graph = stream.end_capture();
+  CHECK(graph.size() == 1);
+  stand_in_stream::launch(graph);
+  ranks.work(&stream).wait();
+  CHECK(data == std::vector<std::vector<float>>{{3}, {3}});
 }

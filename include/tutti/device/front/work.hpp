@@ -35,12 +35,20 @@ class watched_work : public pending_call {
   virtual void give_up() noexcept = 0;
 };
 
-// A watch knows of faults that end the work; it may be null.
+[[noreturn, gnu::cold]] inline void refuse_captured(std::source_location where) {
+  throw error({.code = error_code::bad_argument,
+               .what = "work was asked for on a stream that is being captured into a graph, where nothing runs",
+               .way_out = "ask for it after the launch of the graph, on the stream of the launch",
+               .where = where});
+}
+
+// A watch knows of faults that end the work; it may be null. Throws error: bad_argument, if the stream is being captured.
 template <marking_device D, class Watch = device_watch const>
 class device_work final : public watched_work {
  public:
   device_work(pending_calls& queue, D const& on, Watch* watch, stream_of<D> stream, std::source_location where)
       : watched_work{queue}, mark_{on}, watch_{watch}, where_{where} {
+    if (on.capturing(stream)) refuse_captured(where);
     mark_.record(stream);
   }
 
