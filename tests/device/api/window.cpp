@@ -109,6 +109,17 @@ TEST_CASE("a rank with a device of its own that does not come is named at all ra
     });
 }
 
+TEST_CASE("a window may wait for ever") {
+  sharing_stand_in const device;
+  cuda_local const ranks(device, 1);
+  virtual_ranks const all(ranks, stand_in_launch{});
+  auto const w = all.open(1, {.timeout = std::chrono::nanoseconds::max()});
+  std::atomic<bool> ended = false;
+  all.run(w, 1, end_late{&ended});
+  w.wait();
+  expect(ended, "the kernel has ended");
+}
+
 TEST_CASE("a wait that throws lets the kernels of this rank end first") {
   run_threads(2, [](auto& comm) {
     std::atomic<bool> ended = comm.rank() == 1;

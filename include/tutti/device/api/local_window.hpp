@@ -95,8 +95,9 @@ class local_window {
   // or bad_argument. `device`: whose stream it is, by its number among those of the ranks.
   void wait(detail::passed_stream<D> stream = {}, int device = 0,
             std::source_location where = std::source_location::current()) const {
-    auto const most = std::chrono::nanoseconds(map_.limit) + detail::settings::from_environment().timeout;
-    devices_.at(static_cast<std::size_t>(device))->wait(stream, detail::deadline::after(most));
+    auto until = detail::deadline::after(std::chrono::nanoseconds(map_.limit));
+    until.postpone(detail::settings::from_environment().timeout);
+    devices_.at(static_cast<std::size_t>(device))->wait(stream, until);
     expect_no_fault(where);
   }
   // The same for work that is known to have ended.
