@@ -71,3 +71,18 @@ TEST_CASE("a gradient_norm is made for some number of elements") {
     expect(e.code() == error_code::bad_argument, "too many elements are accepted");
   });
 }
+
+TEST_CASE("gradients that the device cannot access are refused") {
+  run_threads(1, [](auto& comm) {
+    sharing_stand_in device;
+    auto ranks = on(comm, device);
+    gradient_norm norm(ranks, 10);
+    detail::device_array<sharing_stand_in, float> const data(device, 10);
+    std::vector const list{std::span<float>(data.data(), data.size())};
+    device.forbidden = data.data();
+    expect_error(error_of([&] { norm.measure(list, 1.0f); }), error_code::bad_argument,
+                 "the input of gradient_norm::measure cannot be accessed");
+    expect_error(error_of([&] { norm.clip(list); }), error_code::bad_argument,
+                 "the input of gradient_norm::clip cannot be accessed");
+  });
+}

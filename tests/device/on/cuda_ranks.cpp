@@ -251,6 +251,25 @@ TEST_CASE("a rank that makes another call is named on every path") {
     });
 }
 
+TEST_CASE("memory that kernels cannot access is refused on every path") {
+  for (kind_of_device const& kind : kinds) {
+    CAPTURE(std::string(kind.name));
+    run_threads(2, [&](auto& comm) {
+      sharing_stand_in device(kind.own ? comm.rank() : 0);
+      if (comm.rank() == 1) device.refuses = kind.refuses;
+      array const data = ones(device, 100);
+      auto ranks = on(comm, device, small);
+      device.forbidden = data.data();
+      expect_error(error_of([&] { all_reduce(ranks, data); }), error_code::bad_argument,
+                   "the input of all_reduce cannot be accessed by 1 stand-ins");
+      device.forbidden = nullptr;
+      all_reduce(ranks, data);
+      ranks.work().wait();
+      expect(values_of(device, data.data(), 100) == std::vector<float>(100, 2), "and all goes on");
+    });
+  }
+}
+
 TEST_CASE("a rank that leaves its calls by an exception ends those of the others at once") {
   for (bool const own : {false, true}) {
     CAPTURE(own);

@@ -181,3 +181,21 @@ TEST_CASE("a list is captured in a graph once its memory is there") {
         expect(after[i][k] == 4 * expected[i][k], "the sum of equal values, twice");
   });
 }
+
+TEST_CASE("a list with an array that the device cannot access is refused before anything is launched") {
+  for (device_path const path : list_paths) {
+    CAPTURE(name(path));
+    run_threads(4, [&](auto& comm) {
+      sharing_stand_in device(comm.rank());
+      auto ranks = on(comm, device, {.path = path, .node = path == device_path::two_level ? comm.rank() / 2 : 0});
+      listed_arrays<float> const data(device, comm.rank(), {100, 200, 300});
+      device.forbidden = data.views[1].data();
+      expect_error(error_of([&] { all_reduce(ranks, data.views); }), error_code::bad_argument,
+                   "the input of all_reduce cannot be accessed by 1 stand-ins");
+      expect(data.now() == data.before, "nothing has changed");
+      device.forbidden = nullptr;
+      all_reduce(ranks, data.views, tutti::max{});
+      ranks.work().wait();
+    });
+  }
+}

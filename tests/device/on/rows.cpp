@@ -43,3 +43,19 @@ TEST_CASE("ranks whose rows have other lengths make different calls") {
        }))
     CHECK(e.code() == error_code::mismatch);
 }
+
+TEST_CASE("results of rows that the device cannot store are refused on every path") {
+  for (device_path const path : {device_path::ipc, device_path::staged, device_path::two_level}) {
+    CAPTURE(std::string(name(path)));
+    run_threads(4, [=](auto& comm) {
+      sharing_stand_in device(comm.rank() + 1);
+      int const node = path == device_path::two_level ? comm.rank() / 2 : 0;
+      auto ranks = on(comm, device, {.path = path, .node = node, .arena = 4096, .slices = {.slice = 2048}});
+      detail::device_array<sharing_stand_in, float> const in(device, 60);
+      detail::device_array<sharing_stand_in, half> const out(device, 60);
+      device.forbidden = out.data();
+      expect_error(error_of([&] { all_reduce(ranks, in, out, by_rows(sum{}, 20, rms_norm{})); }),
+                   error_code::bad_argument, "the output of all_reduce cannot be accessed by 1 stand-ins");
+    });
+  }
+}

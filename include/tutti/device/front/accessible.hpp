@@ -11,6 +11,7 @@
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/device/front/call.hpp"
 #include "tutti/device/model/device.hpp"
 
 namespace tutti::detail {
@@ -29,6 +30,24 @@ template <collective C, device D>
 void expect_accessible(std::span<D const* const> users, side s, int rank, void const* memory, std::size_t size,
                        std::source_location where) {
   expect_accessible(name(C), users, s, rank, memory, size, where);
+}
+// The buffers of a call of a rank on its device.
+template <collective C, device D, class In, class Out>
+void expect_accessible(D const& on, int rank, device_call<D, In, Out> const& c) {
+  D const* const users[] = {&on};
+  std::span<D const* const> const alone(users);
+  expect_accessible<C>(alone, side::input, rank, c.in, c.given.end(), c.where);
+  if (static_cast<void const*>(c.out) != c.in)
+    expect_accessible<C>(alone, side::output, rank, c.out, c.got.end(), c.where);
+}
+// Arrays of a device, each of which work on it reads and writes; `call` continues "the input of".
+template <device D, class List>
+void expect_list_accessible(std::string_view call, D const& on, int rank, List const& list,
+                            std::source_location where) {
+  D const* const users[] = {&on};
+  for (auto&& array : list)
+    expect_accessible(call, std::span<D const* const>(users), side::input, rank, device_data(array), array.size(),
+                      where);
 }
 
 }  // namespace tutti::detail

@@ -12,6 +12,7 @@
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/norm.hpp"
@@ -73,7 +74,8 @@ class gradient_norm {
 
   // Multiplies the elements by the factor.
   template <detail::device_list List>
-  void clip(List&& list, options const& how = {}) const {
+  void clip(List&& list, options const& how = {}, std::source_location where = std::source_location::current()) const {
+    detail::expect_list_accessible("gradient_norm::clip", ranks_.on(), ranks_.rank(), list, where);
     auto const stream = stream_of_call(how);
     for (auto&& array : list) {
       using T = detail::device_value<std::remove_reference_t<decltype(array)>>;
@@ -98,6 +100,7 @@ class gradient_norm {
     using T = detail::device_value<std::remove_reference_t<std::ranges::range_reference_t<List const>>>;
     static_assert(std::is_same_v<typename element_traits<T>::accumulator, float>,
                   "gradients have elements that are combined in float");
+    detail::expect_list_accessible("gradient_norm::measure", ranks_.on(), ranks_.rank(), list, where);
     detail::squares_work<T> work{};
     std::size_t chunks = 0;
     auto const launch = [&] {

@@ -166,7 +166,7 @@ class cuda_ipc {
       static_assert(detail::is_bare_operation<Op>,
                     "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     }
-    expect_accessible<C>(c);
+    detail::expect_accessible<C>(on_, rank(), c);
     if (!calls_) {
       if (C == collective::exclusive_scan) return;
       return detail::combine_alone(on_, c, detail::in_stages<In>(detail::without_wire(op), 1));
@@ -181,7 +181,7 @@ class cuda_ipc {
 
   template <class Algorithm, collective C, class Word>
   void move(detail::device_call<D, Word, Word> const& c) {
-    expect_accessible<C>(c);
+    detail::expect_accessible<C>(on_, rank(), c);
     if (!calls_) return detail::move_alone(on_, c);
     carry_out<Algorithm, C>(c, bit_or{}, {}, [&](detail::request const& r) { words().template move<C>(c, r); });
   }
@@ -193,16 +193,6 @@ class cuda_ipc {
   detail::ipc_kernel_calls<D, Transport> by_kernels() { return {rank(), size(), *calls_, *kernels_}; }
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
-
-  template <collective C, class In, class Out>
-  void expect_accessible(detail::device_call<D, In, Out> const& c) const {
-    D const* const users[] = {&on_};
-    auto const expect = [&](detail::side s, void const* memory, std::size_t size) {
-      detail::expect_accessible<C>(std::span<D const* const>(users), s, rank(), memory, size, c.where);
-    };
-    expect(detail::side::input, c.in, c.given.end());
-    if (static_cast<void const*>(c.out) != c.in) expect(detail::side::output, c.out, c.got.end());
-  }
 
   // -- The choice of algorithm, the same on all ranks.
   // The table's limits are those of ranks with a device each.

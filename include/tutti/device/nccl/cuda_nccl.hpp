@@ -176,20 +176,12 @@ class cuda_nccl {
                    "leave the algorithm automatic", where);
   }
 
-  template <collective C, class In, class Out>
-  void expect_accessible(detail::device_call<D, In, Out> const& c) const {
-    D const* const users[] = {&on()};
-    std::span<D const* const> const all(users);
-    detail::expect_accessible<C>(all, detail::side::input, rank(), c.in, c.given.end(), c.where);
-    detail::expect_accessible<C>(all, detail::side::output, rank(), c.out, c.got.end(), c.where);
-  }
-
   template <collective C, class T, class Op, class After>
   void combine_by_nccl(detail::device_call<D, T, T> const& c, fused<Op, detail::unchanged, After> const& how) {
     using namespace detail::nccl;
     constexpr data_type type = type_of<T>();
     constexpr detail::nccl::operation op = operation_of<T, Op>();
-    expect_accessible<C>(c);
+    detail::expect_accessible<C>(on(), rank(), c);
     auto const n = static_cast<std::size_t>(c.what.count);
     calls_->template run<C>(c.what, c.type, detail::name_of<Op>(), c.how, c.where, {},
                             [&](functions const& call, communicator_of_nccl* by, void* stream) {
@@ -216,7 +208,7 @@ class cuda_nccl {
   template <collective C, class Word>
   void move_by_nccl(detail::device_call<D, Word, Word> const& c) {
     using namespace detail::nccl;
-    expect_accessible<C>(c);
+    detail::expect_accessible<C>(on(), rank(), c);
     Word const* in = c.in;
     if (C == collective::all_to_all && static_cast<void const*>(in) == c.out) in = copy_of_input(c);
     detail::nccl_blocks const blocks{c, rank()};

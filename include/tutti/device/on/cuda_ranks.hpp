@@ -19,6 +19,7 @@
 #include "tutti/collective/barrier.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
+#include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/front/rows.hpp"
@@ -175,6 +176,7 @@ class cuda_ranks {
       combine_by_host<Algorithm, collective::all_reduce>(detail::call_for_sums(call, sums), op.how);
       detail::finish_rows(on_, call, sums, op);
     };
+    detail::expect_accessible<collective::all_reduce>(on_, rank(), call);
     if constexpr (std::is_same_v<In, Out>) carry_out(call.out);
     else bucket_.template with<In>(comm_, call.given.at(0, 0).count, call.how.stream, call.where, carry_out);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tutti/collective/coalesced.hpp"
+#include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/on/bucket.hpp"
 #include "tutti/reduce/fused.hpp"
@@ -48,6 +49,7 @@ void all_reduce(R& ranks, List&& list, Op const& op = {}, detail::device_options
   static_assert(detail::arrays_of<Op> == 0,
                 "an epilogue that updates arrays has one set of them, so it cannot follow a list; call all_reduce for "
                 "each array");
+  detail::expect_list_accessible("all_reduce", ranks.on(), ranks.rank(), list, where);
   auto const all = detail::device_pieces_of(list);
   std::size_t const most = ranks.size() > 1 ? group.bucket_bytes / sizeof(T) : 0;
   std::size_t elements_in_all = 0;

@@ -11,6 +11,7 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/algorithms.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/kernel/combine.hpp"
@@ -90,6 +91,7 @@ class cuda_staged {
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
     static_assert(!detail::is_row_wise<Op>,
                   "cuda_staged has no epilogues on rows; the ranks of tutti::on have them on every path");
+    detail::expect_accessible<C>(on(), rank(), call);  // by kernels; calls that only copy take any memory
     auto const how = detail::in_stages<In>(detail::without_wire(op), size());
     constexpr bool in_parts = has_two_rounds(C) && detail::works_in_parts<Op>, in_shards = detail::has_shards<Op>;
     bool const prefers = in_shards || (in_parts && prefers_two_shot(call.what.bytes()));
