@@ -250,6 +250,25 @@ TEST_CASE("captured calls can be replayed, between others") {
   });
 }
 
+TEST_CASE("a call that needs more memory is refused in a capture, before others hear of it") {
+  on_own_devices(2, [](auto& ranks, auto& comm) {
+    stand_in_stream stream;
+    array const data = filled(ranks.on(), 20000, 1);
+    device_options<sharing_stand_in> const how{.stream = &stream};
+    stream.begin_capture();
+    expect_error(error_of([&] { reduce<two_shot>(ranks, data, sum{}, 0, how); }), error_code::bad_argument,
+                 "is being captured into a graph, and needs memory");
+    expect(stream.end_capture().empty(), "nothing was captured");
+    reduce<two_shot>(ranks, data, sum{}, 0, how);
+    stream.begin_capture();
+    reduce<two_shot>(ranks, data, sum{}, 0, how);
+    auto const graph = stream.end_capture();
+    stand_in_stream::launch(graph);
+    ranks.work(&stream).wait();
+    expect(all_are(ranks.on(), data, comm.rank() == 0 ? 3 : 1), "the call is captured once it has its memory");
+  });
+}
+
 TEST_CASE("no rank allocates memory while kernels of others wait for it") {
   run_threads(3, [](auto& comm) {
     sharing_stand_in device(comm.rank() + 1);

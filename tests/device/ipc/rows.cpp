@@ -3,8 +3,10 @@
 // labels: threads
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "support/device_rows.hpp"
 #include "support/expect.hpp"
@@ -41,4 +43,32 @@ TEST_CASE_TEMPLATE("rows are normalised, quantised and soft-maxed by ranks with 
 
 TEST_CASE_TEMPLATE("rows are normalised, quantised and soft-maxed by ranks that share a device", T, half) {
   for (int const p : {1, 3}) check_rows<T>(p, false);
+}
+
+TEST_CASE("rows whose sums need more memory are refused in a capture") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    detail::device_array<sharing_stand_in, float> const in(device, 64);
+    detail::device_array<sharing_stand_in, half> const out(device, 64);
+    std::vector<float> const ones(64, 1.0f);
+    device.copy({}, in.data(), ones.data(), 64 * sizeof(float));
+    device.wait({}, detail::deadline::after(std::chrono::seconds{10}));
+    stand_in_stream stream;
+    auto const normalise = [&] { all_reduce(ranks, in, out, by_rows(sum{}, 32, rms_norm{0}), {.stream = &stream}); };
+    stream.begin_capture();
+    expect_error(error_of([&] { normalise(); }), error_code::bad_argument,
+                 "the first call with rows of this size is being captured into a graph, and needs memory");
+    expect(stream.end_capture().empty(), "nothing was captured");
+    normalise();
+    stream.begin_capture();
+    normalise();
+    auto const graph = stream.end_capture();
+    stand_in_stream::launch(graph);
+    ranks.work(&stream).wait();
+    std::vector<half> got(64);
+    device.copy({}, got.data(), out.data(), 64 * sizeof(half));
+    device.wait({}, detail::deadline::after(std::chrono::seconds{10}));
+    for (half const x : got) expect(x == 1.0f, "the norm of equal values");
+  });
 }

@@ -67,14 +67,20 @@ class steps_plan {
   // The size of a copy of the input in a call in place; 0 where the schedule needs none.
   std::size_t copy_bytes() const { return schedule.in_place ? 0 : round_up(input()); }
 
+  // The size of the scratch of a rank.
+  std::size_t scratch_bytes(int blocks) const {
+    if (!schedule.scratch) return 0;
+    std::size_t const slices = static_cast<std::size_t>(blocks * schedule.lanes(of_)) * (channels_.slice / sizeof(T));
+    return round_up(work::one_slice(schedule, of_) ? slices : all());
+  }
+
   // The work of the kernel, except for its arrays and its scratch.
   work work_of(int blocks, Op const& op, Reach const& reach, std::uint32_t tag = 0) const {
-    std::size_t const slices = static_cast<std::size_t>(blocks * schedule.lanes(of_)) * (channels_.slice / sizeof(T));
     return {.in = {},
             .out = {},
             .first = 0,
             .scratch = nullptr,
-            .scratch_bytes = schedule.scratch ? round_up(work::one_slice(schedule, of_) ? slices : all()) : 0,
+            .scratch_bytes = scratch_bytes(blocks),
             .channels = channels_,
             .reach = reach,
             .tag = tag,

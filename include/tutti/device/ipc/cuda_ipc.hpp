@@ -50,12 +50,14 @@ namespace tutti {
 // example, sends messages from device to device in one launch. Such a call takes an operation, not `fused`, and input
 // and output of one type; if ranks fail, its output is undefined.
 //
-// Calls return before they have run and allocate no device memory, except that a named algorithm allocates if it needs
-// more than the calls before it, after which the ranks meet. Calls may be captured in a graph, which all ranks then launch in place of the
-// calls. All ranks create and destroy their cuda_ipc together, with arenas of the same size. A failure, including a
-// rank that is late, gone or makes another call, is a fault of all ranks: streams run on, no call changes memory any
-// more, and work and every later call throw the fault. Each element of an output then has either its old value or the
-// right one.
+// Calls return before they have run. They allocate no device memory, except that a named algorithm, and rows with two
+// types of elements among ranks that share a device, allocate if they need more than the calls before them; the ranks
+// then meet. Calls that need not allocate may be captured in a graph, which all ranks then launch in place of the calls.
+//
+// All ranks create and destroy their cuda_ipc together, with arenas of the same size. A failure, including a rank that
+// is late, gone or makes another call, is a fault of all ranks: streams run on, no call changes memory any more, and
+// work and every later call throw the fault. Each element of an output then has either its old value or the right one,
+// or the sum, if an epilogue on rows was to follow in a kernel of its own.
 //
 // Throws error: system, at all ranks, if one of them cannot share memory of its device; bad_argument; the errors of
 // all_gather.

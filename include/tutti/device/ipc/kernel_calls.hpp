@@ -75,6 +75,7 @@ class ipc_kernel_calls {
   template <collective C, class Schedule, class T, class Op>
   void by_steps(device_call<D, T, T> const& c, request r, Op const& op, std::string_view op_name) {
     auto const plan = kernels_.template plan_of<C, Schedule, T, Op>(r.root, elements_of<T>(r), c.where);
+    kernels_.template expect_scratch<C>(plan, c.how.stream, c.where);
     r.how = protocol::staged;
     call now =
         calls_.begin(c, r, op_name, waiting::kernels, [&](int q) { return all_hear_all(C) || plan.hears(rank_, q); });

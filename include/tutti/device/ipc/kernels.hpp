@@ -56,6 +56,17 @@ class ipc_kernels {
     expect_blocks<work>(options.blocks, where);
     return {map_, root, n, where};
   }
+  // Throws error, bad_argument, if the call is being captured and would have to allocate memory, which CUDA refuses then.
+  template <collective C, class Schedule, class T, class Op>
+  void expect_scratch(plan_type<C, Schedule, T, Op> const& plan, stream_of<D> stream,
+                      std::source_location where) const {
+    if (plan.copy_bytes() + plan.scratch_bytes(plan.blocks(options.share)) > scratch_bytes_ && on_.capturing(stream))
+      refuse(
+          rank_,
+          "the first call with such an algorithm and a message of this size is being captured into a graph, and needs "
+          "memory",
+          "make the call once before the capture", where);
+  }
   template <collective C, class Schedule, class T, class Op>
   void launch_steps(plan_type<C, Schedule, T, Op> const& plan, T const* in, T* out, Op const& op, std::uint32_t call,
                     stream_of<D> stream, std::source_location where) {

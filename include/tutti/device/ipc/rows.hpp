@@ -7,6 +7,7 @@
 #include <source_location>
 #include <type_traits>
 
+#include "tutti/device/front/algorithms.hpp"
 #include "tutti/device/front/rows.hpp"
 #include "tutti/device/ipc/words.hpp"
 
@@ -22,7 +23,7 @@ class ipc_rows {
     auto& group = calls.group();
     In* sums = nullptr;
     if constexpr (std::is_same_v<In, Out>) sums = c.out;
-    else sums = sums_of<In>(group, c.given.at(0, 0).count, c.where);
+    else sums = sums_of<In>(on, group, c.given.at(0, 0).count, c.how.stream, c.where);
     words.template combine<collective::all_reduce>(call_for_sums(c, sums), r, op.how,
                                                    name_of<row_wise<How, Epilogue>>());
     calls.or_fault_of_all(c.where, [&] {
@@ -34,8 +35,11 @@ class ipc_rows {
  private:
   // Memory for sums, of the same size at all ranks. It grows; earlier memory stays valid, because graphs may refer to it.
   template <class T, class Group>
-  T* sums_of(Group& group, std::size_t n, std::source_location where) {
+  T* sums_of(D const& on, Group& group, std::size_t n, stream_of<D> stream, std::source_location where) {
     if (std::size_t const wanted = std::bit_ceil(n * sizeof(T)); wanted > bytes_) {
+      if (on.capturing(stream))
+        refuse_call("the first call with rows of this size is being captured into a graph, and needs memory",
+                    "make the call once before the capture", where);
       sums_ = group.memory().add_at_all_ranks(wanted, where);
       bytes_ = wanted;
     }
