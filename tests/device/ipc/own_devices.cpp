@@ -250,6 +250,24 @@ TEST_CASE("captured calls can be replayed, between others") {
   });
 }
 
+TEST_CASE("a rank that leaves after its part of a replayed graph is not missing while another is late") {
+  on_own_devices(3, [](auto& ranks, auto& comm) {
+    stand_in_stream stream;
+    array const data = filled(ranks.on(), 1000, 1);
+    device_options<sharing_stand_in> const how{.stream = &stream, .timeout = 20s};
+    reduce<binomial_tree>(ranks, data, sum{}, 0, how);
+    ranks.work(&stream).wait();
+    stream.begin_capture();
+    reduce<binomial_tree>(ranks, data, sum{}, 0, how);
+    auto const graph = stream.end_capture();
+    barrier(comm);
+    if (comm.rank() == 2) std::this_thread::sleep_for(2s);
+    stand_in_stream::launch(graph);
+    ranks.work(&stream).wait();
+    expect(all_are(ranks.on(), data, comm.rank() == 0 ? 5 : 1), "the sums");
+  });
+}
+
 TEST_CASE("a call that needs more memory is refused in a capture, before others hear of it") {
   on_own_devices(2, [](auto& ranks, auto& comm) {
     stand_in_stream stream;

@@ -166,6 +166,7 @@ class ipc_calls {
     watched_call const watched{.timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout(),
                                .captured = on_.capturing(c.how.stream),
                                .kernels_wait = who == waiting::kernels,
+                               .all_hear_all = all_hear_all(r.what),
                                .sequence = sequence_ + 1};
     auto const expected = [&](int q) {
       return q != rank_ && awaits(q) ? value_of_block(out.fingerprint, c.got.at(0, q).count) : 0;

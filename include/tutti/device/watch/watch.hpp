@@ -35,6 +35,7 @@ struct watched_call {
   std::chrono::nanoseconds timeout{};
   bool captured = false;                  // in a graph, which may replay it at any time
   bool kernels_wait = false;              // for each other, and no word tells for whom
+  bool all_hear_all = true;               // so no rank can end it before all have begun it
   std::uint64_t sequence = 0;             // the number of this rank's last such call
   bool again = false;                     // seen again since it was among the oldest
   std::vector<std::uint32_t> expected{};  // by rank: the value of its word `ready` in this call; 0: not awaited
@@ -162,7 +163,7 @@ class device_watch {
     }
     if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
     for (int q = 0; q < board_.ranks(); ++q)
-      if (q != rank_ && left(q) && awaits(q, entry->second))
+      if (q != rank_ && left(q) && awaits(q, entry->second) && !may_have_left_after(entry->second))
         return board_.raise({static_cast<int>(error_code::rank_left), rank_, q,
                              join({"rank ", q, " left ", recorded_.state_of(q), ", while rank ", rank_, " is ",
                                    recorded_.state_of(rank_)})});
@@ -194,6 +195,11 @@ class device_watch {
   // calls.
   bool has_made(int q, watched_call const& call) const noexcept {
     return !call.captured && board_.rank(q).called.load() >= call.sequence;
+  }
+
+  // Whether a rank that has left may have taken part in this call before, although this rank still waits for it, or for others.
+  static bool may_have_left_after(watched_call const& call) noexcept {
+    return call.kernels_wait && call.captured && !call.all_hear_all;
   }
 
   // What a kernel of this rank has reported.
