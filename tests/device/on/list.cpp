@@ -199,3 +199,23 @@ TEST_CASE("a list with an array that the device cannot access is refused before 
     });
   }
 }
+
+TEST_CASE("a list whose memory one rank lacks is refused at all ranks, and works later") {
+  for (device_path const path : list_paths) {
+    CAPTURE(name(path));
+    run_threads(4, [&](auto& comm) {
+      sharing_stand_in device(comm.rank());
+      auto ranks = on(comm, device, {.path = path, .node = path == device_path::two_level ? comm.rank() / 2 : 0});
+      listed_arrays<std::uint32_t> const data(device, comm.rank(), {100, 200});
+      device.refuses.memory = comm.rank() == 2;
+      expect_error(error_of([&] { all_reduce(ranks, data.views); }), error_code::system,
+                   "rank 2 cannot allocate memory for a list of arrays: the stand-in refuses memory");
+      device.refuses.memory = false;
+      all_reduce(ranks, data.views, sum{}, {.timeout = std::chrono::seconds{10}});
+      ranks.work().wait();
+      auto expected = data.before;
+      for (auto& one : expected) all_reduce(comm, one);
+      expect(data.now() == expected, "the sums");
+    });
+  }
+}

@@ -71,7 +71,9 @@ class device_bucket {
     if (captured)
       refuse(comm.rank(), "the first call with a list of this size is being captured into a graph, and needs memory",
              "make the call once before the capture", where);
-    all_or_none(comm, where, [&] { memory_.emplace_back(on_, bytes); }, "allocate memory for a list of arrays");
+    std::list<device_array<D, std::byte>> fresh;  // dropped if another rank has none, or only that rank would ask again
+    all_or_none(comm, where, [&] { fresh.emplace_back(on_, bytes); }, "allocate memory for a list of arrays");
+    memory_.splice(memory_.end(), fresh);
   }
 
   D const& on_;
