@@ -228,6 +228,10 @@ void check_errors(cuda_device const& gpu) {
   gpu.close(gpu.share(memory.data()), memory.data());
   report("an error of the program stays its last one", cudaGetLastError() == cudaErrorInvalidDevice);
 
+  int on_stack = 0;
+  gpu.release(&on_stack);
+  report("what cannot be released leaves no error to the program", cudaGetLastError() == cudaSuccess);
+
   ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
   said.clear();
   try {

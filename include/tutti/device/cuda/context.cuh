@@ -67,7 +67,7 @@ class exposed_memory {
   }
   static void remove(void* memory) noexcept {
     std::lock_guard const lock(guard());
-    if (--all()[memory] == 0) static_cast<void>(cudaHostUnregister(memory));
+    if (--all()[memory] == 0 && cudaHostUnregister(memory) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
 
  private:

@@ -24,7 +24,7 @@ Function* find_driver_function(char const* name, [[maybe_unused]] unsigned versi
   cudaError_t const code = cudaGetDriverEntryPoint(name, &out, cudaEnableDefault, &found);
 #endif
   if (code == cudaSuccess && found == cudaDriverEntryPointSuccess) return reinterpret_cast<Function*>(out);
-  static_cast<void>(cudaGetLastError());
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
   throw error({.code = error_code::system,
                .what = join({"the CUDA driver does not have ", name}),
                .way_out = "install a driver for CUDA 12 or later, or use tutti::cuda_staged"});

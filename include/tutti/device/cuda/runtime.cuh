@@ -250,11 +250,11 @@ class cuda_device {
   }
 
  private:
-  // Calls a function whose failure cannot be handled.
+  // Calls a function whose failure cannot be handled, and does not leave the error to the program's cudaGetLastError.
   template <class Call>
   void quietly(Call const& call) const noexcept {
     try {
-      static_cast<void>(while_current(call));
+      if (while_current(call) != cudaSuccess) static_cast<void>(cudaGetLastError());
     } catch (...) {
     }
   }
