@@ -239,3 +239,19 @@ TEST_CASE("a rank that does not come is a fault of all ranks") {
     expect_error(e, error_code::timeout, "did not complete");
   });
 }
+TEST_CASE("a rank that lacks memory for a call is a fault of all ranks, which do not wait for it") {
+  run_threads(4, [](auto& comm) {
+    sharing_stand_in device(comm.rank());
+    auto ranks = on(comm, device, on_node(comm.rank() / 2));
+    auto const data = array_of(device, std::vector<float>(1000, 1.0f));
+    device.refuses.memory = comm.rank() == 1;
+    error const e = error_of([&] {
+      barrier(comm);  // where a rank may still be when others learn of the fault
+      reduce(ranks, data, sum{}, 0, {.timeout = std::chrono::seconds{20}});
+      ranks.work().wait();
+      for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) comm.engine().expect_no_fault();
+    });
+    device.refuses.memory = false;
+    expect_error(e, error_code::system, "the stand-in refuses memory");
+  });
+}

@@ -194,11 +194,12 @@ class cuda_two_level {
         {"in its part between the ranks {", detail::list_of(members), "}, renumbered from 0: ", e.happened()});
   }
 
+  // A rank that has no memory for it raises a fault of all ranks, which would wait for it.
   template <class T>
-  std::span<T> scratch(std::size_t n) {
+  std::span<T> scratch(call& now, std::size_t n) {
     if (!scratch_ || scratch_->size() < n * sizeof(T)) {
       scratch_.reset();
-      scratch_.emplace(on_, n * sizeof(T));
+      run(now, nodes_.members(node_), [&] { scratch_.emplace(on_, n * sizeof(T)); });
     }
     return {reinterpret_cast<T*>(scratch_->data()), n};
   }
@@ -223,7 +224,7 @@ class cuda_two_level {
   void reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op, Across const& across_op) {
     std::span<T const> const in(c.in, c.what.count);
     counts const all = detail::node_shares<T>(in.size(), locals());
-    std::span<T> const block = scratch<T>(all[static_cast<std::size_t>(local_)]);
+    std::span<T> const block = scratch<T>(now, all[static_cast<std::size_t>(local_)]);
     int const home = nodes_.node_of(c.what.root);
     inside(now, [&](auto& ranks, options const& how) {
       reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
@@ -241,7 +242,7 @@ class cuda_two_level {
   void reduce_scatter_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op,
                          Across const& across_op) {
     std::size_t const each = c.what.count, at_node = each * static_cast<std::size_t>(locals());
-    std::span<T> const partial = scratch<T>(each * static_cast<std::size_t>(nodes_.count()));
+    std::span<T> const partial = scratch<T>(now, each * static_cast<std::size_t>(nodes_.count()));
     for (std::size_t node = 0; node < static_cast<std::size_t>(nodes_.count()); ++node)
       inside(now, [&](auto& ranks, options const& how) {
         reduce_scatter(ranks, std::span<T const>(c.in + node * at_node, at_node), partial.subspan(node * each, each),
