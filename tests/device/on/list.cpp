@@ -192,6 +192,9 @@ TEST_CASE("a list with an array that the device cannot access is refused before 
       device.forbidden = data.views[1].data();
       expect_error(error_of([&] { all_reduce(ranks, data.views); }), error_code::bad_argument,
                    "the input of all_reduce cannot be accessed by 1 stand-ins");
+      std::vector<std::span<float>> const with_null{data.views[0], {static_cast<float*>(nullptr), 5}};
+      expect_error(error_of([&] { all_reduce(ranks, with_null); }), error_code::bad_argument,
+                   "an array of the list of all_reduce has 5 elements, but its pointer is null");
       expect(data.now() == data.before, "nothing has changed");
       device.forbidden = nullptr;
       all_reduce(ranks, data.views, tutti::max{});

@@ -45,9 +45,12 @@ template <device D, class List>
 void expect_list_accessible(std::string_view call, D const& on, int rank, List const& list,
                             std::source_location where) {
   D const* const users[] = {&on};
-  for (auto&& array : list)
-    expect_accessible(call, std::span<D const* const>(users), side::input, rank, device_data(array), array.size(),
-                      where);
+  for (auto&& array : list) {
+    auto const* const data = device_data(array);
+    if (data == nullptr && array.size() > 0)
+      refuse_null(rank, join({"an array of the list of ", call}), array.size(), where);
+    expect_accessible(call, std::span<D const* const>(users), side::input, rank, data, array.size(), where);
+  }
 }
 
 }  // namespace tutti::detail
