@@ -57,6 +57,17 @@ template <class Comm>
   }
 }
 
+// Returns f(), which checks a call's arguments and makes the call. If it throws, peers can learn why, see note_refusal.
+template <class Comm, class F>
+[[gnu::always_inline]] inline decltype(auto) noting_refusals(Comm& comm, F&& f) {
+  try {
+    return f();
+  } catch (error const& e) {
+    note_refusal(comm, e);
+    throw;
+  }
+}
+
 // The engine that carries out a call, or null. If all ranks are on one node, the node's communicator carries out every
 // call that asks neither for the library nor for levels.
 template <class Algorithm, class Transport>

@@ -38,24 +38,23 @@ inline constexpr call_names token_names{"token", {}};
 inline constexpr bit_or combine_tokens{};
 
 template <class Algorithm, class Comm>
-returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) try {
-  check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
-  reduction<collective::barrier, Algorithm, unsigned char, bit_or, token_memory> call{
-      {{.what = collective::barrier,
-        .algorithm = id_of<Algorithm>(o),
-        .how = o.protocol,
-        .count = 1,
-        .unlisted = unlisted_or_none<Algorithm, collective::barrier>()},
-       find_schedule_of<collective::barrier>,
-       o.timeout,
-       where,
-       &token_names},
-      {},
-      {combine_tokens}};
-  return perform(comm, call);
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
+returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) {
+  return noting_refusals(comm, [&]() __attribute__((always_inline)) {
+    check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
+    reduction<collective::barrier, Algorithm, unsigned char, bit_or, token_memory> call{
+        {{.what = collective::barrier,
+          .algorithm = id_of<Algorithm>(o),
+          .how = o.protocol,
+          .count = 1,
+          .unlisted = unlisted_or_none<Algorithm, collective::barrier>()},
+         find_schedule_of<collective::barrier>,
+         o.timeout,
+         where,
+         &token_names},
+        {},
+        {combine_tokens}};
+    return perform(comm, call);
+  });
 }
 
 }  // namespace detail

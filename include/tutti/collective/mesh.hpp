@@ -119,12 +119,10 @@ class mesh {
     return out;
   }
 
-  [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out, std::source_location where) const
-      try {
-    detail::refuse(comm_->rank(), what, way_out, where);
-  } catch (error const& e) {
-    detail::note_refusal(*comm_, e);
-    throw;
+  [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out,
+                                      std::source_location where) const {
+    detail::noting_refusals(*comm_, [&] { detail::refuse(comm_->rank(), what, way_out, where); });
+    __builtin_unreachable();
   }
 
   std::size_t find(std::string_view axis, std::source_location where) const {

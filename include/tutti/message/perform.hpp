@@ -135,64 +135,61 @@ consteval bool accepts_irecv() {
 
 template <class Comm, class Array>
 returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, options const& o,
-                             std::source_location where) try {
-  check_message(comm, "send", in, to, tag, false, where);
-  check_options(comm, "send", o, where);
-  auto const sent = message_array_of<typename Array::value_type const>(in);
-  auto const make = [&] { return send_of(sent.elements, to, tag); };
-  if constexpr (is_asynchronous<Comm>) {
-    if (to == no_rank) return work();
-    return work(start_transfer(comm.blocking(), make, sent.gaps, o, where).call);
-  } else if constexpr (defers_calls<Comm>) {
-    return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), sent.gaps, o, where), where);
-  } else {
-    transfer t = make();
-    if (to != no_rank) run_transfers(comm, {&t, 1}, {&sent.gaps, 1}, o, where);
-  }
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
+                             std::source_location where) {
+  return noting_refusals(comm, [&]() __attribute__((always_inline)) {
+    check_message(comm, "send", in, to, tag, false, where);
+    check_options(comm, "send", o, where);
+    auto const sent = message_array_of<typename Array::value_type const>(in);
+    auto const make = [&] { return send_of(sent.elements, to, tag); };
+    if constexpr (is_asynchronous<Comm>) {
+      if (to == no_rank) return work();
+      return work(start_transfer(comm.blocking(), make, sent.gaps, o, where).call);
+    } else if constexpr (defers_calls<Comm>) {
+      return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), sent.gaps, o, where), where);
+    } else {
+      transfer t = make();
+      if (to != no_rank) run_transfers(comm, {&t, 1}, {&sent.gaps, 1}, o, where);
+    }
+  });
 }
 
 template <class Comm, class Array>
-auto receive_array(Comm& comm, Array const& out, int from, int tag, options const& o, std::source_location where) try {
-  using T = typename Array::value_type;
-  check_message(comm, "recv", out, from, tag, true, where);
-  check_options(comm, "recv", o, where);
-  auto const taken = message_array_of<T>(out);
-  auto const make = [&] { return receive_of(taken.elements, from, tag); };
-  if constexpr (is_asynchronous<Comm>) {
-    if (from == no_rank) return receive_work();
-    return receive_work(start_transfer(comm.blocking(), make, taken.gaps, o, where), sizeof(T));
-  } else if constexpr (defers_calls<Comm>) {
-    return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), taken.gaps, o, where), where);
-  } else {
-    transfer t = make();
-    if (from != no_rank) run_transfers(comm, {&t, 1}, {&taken.gaps, 1}, o, where);
-    return received_of(t);
-  }
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
+auto receive_array(Comm& comm, Array const& out, int from, int tag, options const& o, std::source_location where) {
+  return noting_refusals(comm, [&]() __attribute__((always_inline)) {
+    using T = typename Array::value_type;
+    check_message(comm, "recv", out, from, tag, true, where);
+    check_options(comm, "recv", o, where);
+    auto const taken = message_array_of<T>(out);
+    auto const make = [&] { return receive_of(taken.elements, from, tag); };
+    if constexpr (is_asynchronous<Comm>) {
+      if (from == no_rank) return receive_work();
+      return receive_work(start_transfer(comm.blocking(), make, taken.gaps, o, where), sizeof(T));
+    } else if constexpr (defers_calls<Comm>) {
+      return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), taken.gaps, o, where), where);
+    } else {
+      transfer t = make();
+      if (from != no_rank) run_transfers(comm, {&t, 1}, {&taken.gaps, 1}, o, where);
+      return received_of(t);
+    }
+  });
 }
 
 template <class Comm, class In, class Out>
 received exchange_arrays(Comm& comm, In const& in, int to, Out const& out, int from, int tag, options const& o,
-                         std::source_location where) try {
-  check_message(comm, "send_recv", in, to, tag, false, where);
-  check_message(comm, "send_recv", out, from, tag, true, where);
-  check_options(comm, "send_recv", o, where);
-  auto const taken = message_array_of<typename Out::value_type>(out);
-  auto const sent = message_array_of<typename In::value_type const>(in);
-  transfer both[] = {receive_of(taken.elements, from, tag), send_of(sent.elements, to, tag)};
-  if (overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
-    refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap", where);
-  shared_gaps const gaps[] = {taken.gaps, sent.gaps};
-  run_transfers(comm, both, gaps, o, where);
-  return received_of(both[0]);
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
+                         std::source_location where) {
+  return noting_refusals(comm, [&]() __attribute__((always_inline)) {
+    check_message(comm, "send_recv", in, to, tag, false, where);
+    check_message(comm, "send_recv", out, from, tag, true, where);
+    check_options(comm, "send_recv", o, where);
+    auto const taken = message_array_of<typename Out::value_type>(out);
+    auto const sent = message_array_of<typename In::value_type const>(in);
+    transfer both[] = {receive_of(taken.elements, from, tag), send_of(sent.elements, to, tag)};
+    if (overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
+      refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap", where);
+    shared_gaps const gaps[] = {taken.gaps, sent.gaps};
+    run_transfers(comm, both, gaps, o, where);
+    return received_of(both[0]);
+  });
 }
 
 }  // namespace tutti::detail

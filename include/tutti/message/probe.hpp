@@ -30,13 +30,12 @@ struct probed {
 namespace detail {
 
 template <class Comm>
-transfer probe_for(Comm& comm, char const* what, int from, int tag, options const& o, std::source_location where) try {
-  check_message(comm, what, std::span<std::byte const>{}, from, tag, true, where);
-  check_options(comm, what, o, where);
-  return transfer_of<std::byte>(transfer::probe, from, tag);
-} catch (error const& e) {
-  note_refusal(comm, e);
-  throw;
+transfer probe_for(Comm& comm, char const* what, int from, int tag, options const& o, std::source_location where) {
+  return noting_refusals(comm, [&]() {
+    check_message(comm, what, std::span<std::byte const>{}, from, tag, true, where);
+    check_options(comm, what, o, where);
+    return transfer_of<std::byte>(transfer::probe, from, tag);
+  });
 }
 inline probed probed_by(transfer const& t) { return {t.source, t.source_tag, t.got}; }
 
