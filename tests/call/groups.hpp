@@ -225,6 +225,43 @@ void check_leaving_member(Comm& comm) {
   barrier(rest);
 }
 
+// Rank 1 of 3 passes a list that is refused, and the exception closes its communicator: the others learn why it does not come.
+template <class Comm>
+void check_refused_member(Comm& comm) {
+  std::string const reason = "the list of a group contains rank 1 twice";
+  if (comm.rank() == 1) {
+    error const e = error_of([&] {
+      Comm const closes_here = std::move(comm);
+      static_cast<void>(closes_here.subgroup({1, 1}));
+    });
+    return expect_error(e, error_code::bad_argument, reason);
+  }
+  for (auto const& list : {std::vector{0, 1, 2}, std::vector{1, 0, 2}, std::vector{2, 1, 0}}) {
+    error const e = error_of([&] { static_cast<void>(comm.subgroup(list)); });
+    expect_error(e, error_code::rank_lost, "rank 1 has ended or closed its communicator, so it cannot join");
+    expect_error(e, error_code::rank_lost, "a call of rank 1 was refused: " + reason);
+    expect_error(e, error_code::rank_lost, "correct the call of that rank");
+    expect(e.peer() == 1, "the wrong rank is to blame");
+  }
+  auto rest = comm.subgroup({0, 2});
+  barrier(rest);
+}
+
+// With a short TUTTI_TIMEOUT: rank 1 catches that error, and does not try again until rank 0 has given up.
+template <class Comm>
+void check_refused_late_member(Comm& comm) {
+  auto all = comm.split(0).value();
+  if (comm.rank() == 1)
+    expect_error(error_of([&] { return comm.subgroup({1, 1}); }), error_code::bad_argument, "contains rank 1 twice");
+  if (comm.rank() == 0)
+    expect_error(error_of([&] { return comm.subgroup({0, 1}); }), error_code::timeout,
+                 "timed out waiting for ranks to join: 1; a call of rank 1 was refused: the list of a group contains");
+  barrier(all, {.timeout = std::chrono::seconds(60)});
+  auto group = comm.split(0).value();
+  expect_members(group, comm.rank(), {0, 1, 2});
+  barrier(comm);
+}
+
 template <class Comm>
 void check_meshes(Comm& comm) {
   int const rank = comm.rank();

@@ -35,6 +35,8 @@ TEST_CASE("what makes no group is refused over loopback") {
 TEST_CASE("members that do not come are named over loopback") {
   for (int repeat = 0; repeat < 20; ++repeat)
     CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_leaving_member(comm); }));
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_member(comm); }));
   ::setenv("TUTTI_TIMEOUT", "3", 1);
   CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_late_member(comm); }));
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_late_member(comm); }));
 }

@@ -65,8 +65,10 @@ TEST_CASE("what makes no group is refused over shm") {
 TEST_CASE("members that do not come are named over shm") {
   for (int repeat = 0; repeat < (sanitized ? 5 : 20); ++repeat)
     CHECK_NOTHROW(run_local(3, [](auto& comm) { check_leaving_member(comm); }));
+  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_refused_member(comm); }));
   ::setenv("TUTTI_TIMEOUT", "3", 1);
   CHECK_NOTHROW(run_local(3, [](auto& comm) { check_late_member(comm); }));
+  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_refused_late_member(comm); }));
   ::unsetenv("TUTTI_TIMEOUT");
 }
 

@@ -47,6 +47,7 @@ TEST_CASE("what makes no group is refused over MPI") {
 
 TEST_CASE("members that do not come are named over MPI") {
   CHECK(on_ranks(3, [](auto& comm) { check_leaving_member(comm); }) == "");
+  CHECK(on_ranks(3, [](auto& comm) { check_refused_member(comm); }) == "");
   ::setenv("TUTTI_TIMEOUT", "3", 1);
   CHECK(on_ranks(3, [](auto& comm) { check_late_member(comm); }) == "");
   ::setenv("TUTTI_TIMEOUT", "20", 1);

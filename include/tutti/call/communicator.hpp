@@ -142,7 +142,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   // may outlive. It can also be created after this one has a fault: survivors of a loss can continue in a group.
   // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank;
   // timeout (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its
-  // communicator; system.
+  // communicator, and why, if a call of that rank was refused; system.
   //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
   communicator subgroup(std::vector<int> const& ranks,
                         std::source_location where = std::source_location::current()) const
@@ -157,7 +157,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
       return make_group(engine_->transport().subgroup(ranks, until));
     } catch (error const& e) {
       engine_->note_refusal(e);
-      throw e.in_call(where);
+      throw engine_->explained(e).in_call(where);
     }
   }
 

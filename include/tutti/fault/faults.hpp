@@ -86,6 +86,9 @@ class faults {
   // Ends this group by a fault of the group that it is part of. Rank numbers of the two differ.
   [[gnu::cold]] void take_over(fault const& f) noexcept;
 
+  // The error of a group that could not be created, with the reason of the rank to blame, if that has given one.
+  [[gnu::cold]] error explained(error const& e) const;
+
   // Returns a fault that is already known. Tells peers that this rank still waits in its call.
   [[gnu::cold]] std::optional<fault> poll_fault();
 
@@ -202,6 +205,18 @@ void faults<Transport>::take_over(fault const& f) noexcept {
   if (ranks() == 1) return;
   notices_->raise({f.code, rank(), -1, text_or([&] { return f.text; }, "see other ranks"), f.when});
   transport_->wake_all();
+}
+
+template <transport Transport>
+error faults<Transport>::explained(error const& e) const {
+  if (ranks() == 1 || e.peer() < 0 || e.peer() == rank()) return e;
+  auto const why = states().why_gone(e.peer());
+  if (why.text.empty()) return e;
+  return error({.code = e.code(),
+                .rank = e.rank(),
+                .peer = e.peer(),
+                .what = join({e.happened(), why.text}),
+                .way_out = way_out(error_code::rank_left, why.when)});
 }
 
 template <transport Transport>

@@ -97,9 +97,8 @@ template <transport Transport>
 typename peer_states<Transport>::explanation peer_states<Transport>::why_gone(int peer) const {
   leaving_reason const said = notices_->reason_to_leave(peer);
   if (said.when == circumstance::usual) return {};
-  return {said.when == circumstance::refused
-              ? join({"; rank ", peer, " then made a call that was refused: ", said.text})
-              : join({"; an exception made rank ", peer, " close its communicator"}),
+  return {said.when == circumstance::refused ? join({"; a call of rank ", peer, " was refused: ", said.text})
+                                             : join({"; an exception made rank ", peer, " close its communicator"}),
           said.when};
 }
 
