@@ -229,6 +229,18 @@ void check_leaving_with_a_reason(Comm& comm) {
         recv(c, four, 1);
       },
       error_code::bad_argument, error_code::rank_left, "input and output of send_recv overlap");
+  check(
+      [&](auto& c) {
+        if (leaves) static_cast<void>(probe(c, comm.size()));
+        recv(c, four, 1);
+      },
+      error_code::bad_argument, error_code::rank_left, "probe names rank " + std::to_string(comm.size()));
+  check(
+      [&](auto& c) {
+        if (leaves) static_cast<void>(iprobe(c, 0, -7));
+        barrier(c);
+      },
+      error_code::bad_argument, error_code::rank_left, "iprobe has tag -7");
   check([&](auto& c) { barrier(c, {.timeout = std::chrono::seconds(leaves ? -1 : 100)}); }, error_code::bad_argument,
         error_code::rank_left, "options::timeout is negative");
   check(

@@ -46,6 +46,7 @@ TEST_CASE("memory of a call that has not ended is its own over MPI") {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_overlaps(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_changes(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_peers_of_refused(comm); }) == "");
   }
   ::unsetenv("TUTTI_CHECK");
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fault/mismatches.hpp"
 #include "started/persistent.hpp"
 
 namespace tutti::testing {
@@ -86,6 +87,35 @@ void check_overlaps(Comm& comm) {
   barrier(comm);
   send(comm, std::span(in).first(1), (me + 1) % p, 5);
   late.wait();
+}
+
+// Rank 1 uses memory that a receive is about to write, and the exception closes its communicator: its peers learn why.
+template <class Comm>
+void check_peers_of_refused(Comm& comm) {
+  bool const uses = comm.rank() == 1;
+  std::vector<int> got(7), others(7);
+  work late;
+  if (uses) late = irecv(comm, got, 0, 5);
+  auto const check = [&](auto&& call, std::string const& reason) {
+    error const e = shared_error(
+        comm,
+        [&](auto& group) {
+          Comm closes_here(std::move(*group));
+          call(closes_here, uses ? got : others);
+        },
+        !uses);
+    expect_error(e, uses ? error_code::buffer_in_use : error_code::rank_left, reason);
+    if (!uses) expect_error(e, error_code::rank_left, "a call of rank 1 was refused: ");
+  };
+  check([](auto& c, auto& memory) { all_reduce(async(c), memory).wait(); }, "all_reduce writes memory that recv, ");
+  check(
+      [&](auto& c, auto& memory) {
+        if (uses) isend(c, memory, 0).wait();
+        else recv(c, memory, 1);
+      },
+      "send reads memory that recv, ");
+  if (comm.rank() == 0) send(comm, others, 1, 5);
+  if (uses) late.wait();
 }
 
 template <class Comm>

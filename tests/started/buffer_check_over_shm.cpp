@@ -18,6 +18,7 @@ TEST_CASE("memory of a call that has not ended is its own over shm") {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_overlaps(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_changes(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_peers_of_refused(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unwinding(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_all_started<affine, compose>(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_all_prepared<affine, compose>(comm); }));
