@@ -125,6 +125,17 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<char> all(2), v(2);
     reduce_scatter(comm, all, endless(v, third));
   });
+  // 3 blocks of as many floats have 2^64 + 8 bytes, which wrap to 2 floats. Only the root has them all.
+  std::size_t const twelfth = 1537228672809129302;
+  std::string const float_blocks = " has 1537228672809129302 elements, and 3 such blocks are more than memory can hold";
+  refused("the output of scatter" + float_blocks, [&](auto& comm) {
+    std::vector<float> all(2), v(2);
+    scatter(comm, all, endless(v, twelfth), 1);
+  });
+  refused("the input of gather" + float_blocks, [&](auto& comm) {
+    std::vector<float> v(2), all(2);
+    gather(comm, endless(v, twelfth), all, 1);
+  });
   std::span<float> const nothing(static_cast<float*>(nullptr), 6);
   refused("the input of all_reduce has 6 elements, but its pointer is null",
           [&](auto& comm) { all_reduce(comm, nothing); });

@@ -162,7 +162,8 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
     if (count % ranks != 0) refuse_unequal_blocks(rank, comm.size(), C, count, where);
     count /= ranks;
   } else if constexpr (by_block(C)) {
-    if (__builtin_mul_overflow(count, ranks, &whole)) refuse_impossible_blocks(rank, comm.size(), C, count, where);
+    if (__builtin_mul_overflow(count, ranks, &whole) || !is_possible_size<Out>(whole))
+      refuse_impossible_blocks(rank, comm.size(), C, count, where);
   }
   if (gives && in.size() != (deals(C) ? whole : count))
     refuse_size(rank, comm.size(), C, side::input, in.size(), count, where);
