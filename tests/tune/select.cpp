@@ -328,6 +328,16 @@ TEST_CASE("one level or two, by the links between ranks") {
     alone.node_count = 1;
     CHECK(tuned.select(alone).algorithm == algorithm_id::native);
   }
+  SUBCASE("the library rounds partial results, so it does not serve operations that must combine all at once") {
+    tuning tuned = table_with(memory, messages, {30'000'000, 8'000'000});
+    for (int const nodes : {1, 3}) {
+      problem ordered = small;
+      ordered.node_count = nodes;
+      ordered.commutative = false;
+      ordered.at_once = true;
+      CHECK(objection(tuned.select(ordered).algorithm, ordered) == "");
+    }
+  }
   SUBCASE("every collective on any nodes has a choice") {
     tuning tuned = table_with(memory, messages, {30'000'000, 8'000'000});
     for (collective const c : every_collective)

@@ -64,7 +64,7 @@ constexpr std::string_view objection(schedule_properties const& s, problem const
 // Whether the transport's library may be chosen without being named: it rounds at every combination, and it may be
 // unable to determine the total size of a _v form.
 constexpr bool may_leave_to_library(problem const& p) {
-  return p.native && !p.named_native && !p.wide && (!p.ragged || reduces(p.what));
+  return p.native && !p.named_native && !p.wide && !p.at_once && (!p.ragged || reduces(p.what));
 }
 
 // Whether the receivers of an algorithm can copy from private memory (protocol pull).
