@@ -147,7 +147,7 @@ void check_batches_in_flight(Comm& comm) {
                  static_cast<void>(other.start());
                  static_cast<void>(other.start());
                }),
-               error_code::bad_argument, "a persistent operation was started again");
+               error_code::bad_argument, "a prepared call was started again");
   barrier(comm);
   first.wait();
   expect(a[999] == comm.size() && b[9] == comm.size(), "a batch has not gone on after its list went");

@@ -106,7 +106,7 @@ void check_prepared_wrong(Comm& comm) {
   for (persistent* operation : {&call, &receive}) {
     operation->start();
     expect_error(error_of([&] { operation->start(); }), error_code::bad_argument,
-                 "a persistent operation was started again");
+                 "a prepared call was started again");
     if (operation == &receive) message.start();
     operation->wait();
   }

@@ -91,7 +91,7 @@ class preparing : public detail::deferring<Transport> {
 };
 
 // Every collective, and send and recv, accept it in place of the communicator. The call then checks its arguments and
-// returns an operation that can be started many times: see persistent. Everything said of async applies to its starts;
+// returns a call that can be started many times: see persistent. Everything said of async applies to its starts;
 // nothing is sent before. See MPI-4.1, 3.9 and 6.13.
 //
 //   tutti::persistent sum = tutti::all_reduce(tutti::prepared(comm), gradient);

@@ -108,7 +108,7 @@ class TUTTI_NODISCARD("the call continues without its work, so nothing says when
   void expect_seen(std::source_location where) const {
     if (call_ && !call_->end_was_seen())
       throw error({.code = error_code::bad_argument,
-                   .what = "a persistent operation was started again before wait() or test() reported its end",
+                   .what = "a prepared call was started again before wait() or test() reported its end",
                    .way_out = "call wait() first",
                    .where = where});
   }
@@ -180,7 +180,7 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
-  persistent() = default;  // without an operation; it always counts as ended
+  persistent() = default;  // without a call; it always counts as ended
   // `communicator`: expires with it.
   persistent(std::shared_ptr<detail::pending_call> call, starter how, std::weak_ptr<void const> communicator)
       : work(std::move(call)), start_(how), communicator_(std::move(communicator)) {}
@@ -192,7 +192,7 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
   // communicator was destroyed; for a message also the fault of the communicator.
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
-    if (communicator_.expired()) detail::refuse_to_outlive("a persistent operation", "prepare it again", where);
+    if (communicator_.expired()) detail::refuse_to_outlive("a prepared call", "prepare it again", where);
     expect_seen(where);
     call()->start_checked([&] { start_(call()); });
   }
