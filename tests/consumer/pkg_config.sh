@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# A program that is compiled with the flags of pkg-config, without CMake: with the headers alone, and with the compiled library.
+# usage: pkg_config.sh PKG_CONFIG COMPILER PREFIX VERSION PROGRAM
+set -eu
+pkg_config=$1 compiler=$2 prefix=$3 version=$4 program=$5
+sources=$(dirname "$0")/subdirectory
+
+file=$(find "$prefix" -name tutti.pc)
+export PKG_CONFIG_PATH="${file%/*}"
+found=$("$pkg_config" --modversion tutti)
+if [ "$found" != "$version" ]; then
+  echo "pkg-config finds version $found, not $version"
+  exit 1
+fi
+
+# Word splitting is what a Makefile does with these flags.
+"$compiler" -std=c++20 -fsyntax-only "$sources/main.cpp" $("$pkg_config" --cflags tutti)
+"$compiler" -std=c++20 "$sources/main.cpp" "$sources/other.cpp" $("$pkg_config" --cflags --libs tutti-compiled) -o "$program"
+"$program"
