@@ -6,10 +6,12 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/device_conformance.hpp"
@@ -221,4 +223,21 @@ TEST_CASE("a list whose memory one rank lacks is refused at all ranks, and works
       expect(data.now() == expected, "the sums");
     });
   }
+}
+
+TEST_CASE("arrays of symmetric memory may share a call") {
+  on_each_path([](auto& ranks, auto& comm) {
+    std::span<float> const all = ranks.template allocate<float>(20000);
+    std::vector<float> const ones(20000, 1.0f);
+    ranks.on().copy({}, all.data(), ones.data(), all.size_bytes());
+    ranks.on().wait({}, deadline::after(std::chrono::seconds{10}));
+    barrier(comm);
+    std::vector const list{all.subspan(0, 5000), all.subspan(5000, 6000), all.subspan(11000)};
+    all_reduce(ranks, list, sum{}, {.symmetric = true}, {.bucket_bytes = 50000});
+    ranks.work().wait();
+    std::vector<float> got(20000);
+    ranks.on().copy({}, got.data(), all.data(), all.size_bytes());
+    ranks.on().wait({}, deadline::after(std::chrono::seconds{10}));
+    expect(got == std::vector<float>(20000, 4.0f), "the sums");
+  });
 }

@@ -35,7 +35,8 @@ auto device_pieces_of(List& list) {
 
 // Combines a list of arrays of the device, each in place as all_reduce does; see collective/coalesced.hpp, whose rules hold. Arrays
 // that share a call are copied into memory of the ranks by one kernel for every 64 of them, and back by another. The calls are
-// ordered on options.stream, whose work (`ranks.work(stream)`) stands for all of them.
+// ordered on options.stream, whose work (`ranks.work(stream)`) stands for all of them. options.symmetric is a promise about the
+// arrays that do not share a call.
 //
 // Throws error besides: bad_argument for the first call with a list of a size while its stream is being captured
 //
@@ -56,11 +57,13 @@ void all_reduce(R& ranks, List&& list, Op const& op = {}, detail::device_options
   for (auto const& one : all) elements_in_all += one.count;
   auto const stream = ranks.with_stream(how).stream;
   auto& bucket = ranks.bucket();
+  auto together_by = how;
+  together_by.symmetric = false;  // peers cannot read the bucket
   detail::for_each_bucket<T>(all, most, [&](std::span<detail::piece<T> const> pieces, std::size_t elements) {
     if (pieces.size() == 1) return all_reduce<Algorithm>(ranks, std::span<T>(pieces[0].out, elements), op, how, where);
     bucket.template with<T>(ranks.host(), std::min(most, elements_in_all), stream, where, [&](T* together) {
       bucket.template fill<T>(stream, together, pieces);
-      all_reduce<Algorithm>(ranks, std::span<T>(together, elements), op, how, where);
+      all_reduce<Algorithm>(ranks, std::span<T>(together, elements), op, together_by, where);
       bucket.template empty<T>(stream, together, pieces);
     });
   });
