@@ -241,3 +241,27 @@ TEST_CASE("arrays of symmetric memory may share a call") {
     expect(got == std::vector<float>(20000, 4.0f), "the sums");
   });
 }
+
+TEST_CASE("a list waits for the copies of one before it that was refused") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device(comm.rank());
+    auto ranks = on(comm, device, {.path = device_path::ipc});
+    listed_arrays<float> const data(device, comm.rank(), {100, 200});
+    all_reduce(ranks, data.views, tutti::max{});
+    ranks.work().wait();
+    std::atomic<bool> free = false;
+    stand_in_stream held, other;
+    held.add([&free] {
+      while (!free) std::this_thread::yield();
+    });
+    expect_error(
+        error_of([&] { all_reduce(ranks, data.views, sum{}, {.stream = &held, .algorithm = algorithm_id::ring}); }),
+        error_code::bad_argument, "ring does not serve all_reduce");
+    all_reduce(ranks, data.views, tutti::max{}, {.stream = &other});
+    work later = ranks.work(&other);
+    bool const waits = !later.wait(std::chrono::milliseconds{100});
+    free = true;
+    later.wait();
+    expect(waits, "the list did not wait");
+  });
+}

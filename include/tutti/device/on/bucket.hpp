@@ -29,8 +29,16 @@ class device_bucket {
     bool const captured = on_.capturing(stream);
     if (memory_.empty() || memory_.back().size() < count * sizeof(T)) grow(comm, count * sizeof(T), captured, where);
     if (!captured) last_.before(stream);
-    use(reinterpret_cast<T*>(memory_.back().data()));
-    if (!captured) last_.record(stream);
+    auto const note_end = [&] {
+      if (!captured) last_.record(stream);
+    };
+    try {
+      use(reinterpret_cast<T*>(memory_.back().data()));
+    } catch (...) {
+      note_end();  // of the work that it has given before
+      throw;
+    }
+    note_end();
   }
 
   // Copies arrays into the bucket, one after the other, or back, in as few launches as their number allows.
