@@ -4,8 +4,13 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -34,7 +39,7 @@ void check_second_thread(Comm& comm) {
     all_reduce(comm, other);
     return;
   }
-  std::vector<int> again(5, 1);
+  std::vector<int> again(5, 1), large(100'000, 1);
   persistent prepared_before = all_reduce(prepared(comm), again);
   std::thread first([&] { all_reduce(comm, one); });
   wait_for_call(comm, 2);
@@ -46,6 +51,8 @@ void check_second_thread(Comm& comm) {
   try {
     expect_refused([&] { all_reduce(comm, other); });
     expect_refused([&] { barrier(comm); });
+    expect_refused(
+        [&] { all_reduce(comm, large, sum{}, {.protocol = protocol::packet}); });  // which would be refused anyway
     expect_refused([&] { broadcast(comm, other, 0); });
     expect_refused([&] { all_reduce(async(comm), other).wait(); });
     expect_refused([&] {
@@ -63,6 +70,45 @@ void check_second_thread(Comm& comm) {
   expect(other == std::vector<int>(5, 1), "a call that was refused has changed its array");
   all_reduce(comm, other);
   expect(other[0] == 2, "the sum after it is wrong");
+}
+
+// Two threads of rank 0 enter a barrier at the same moment. One is refused, and only then lets rank 1 join the other.
+template <class Comm>
+void check_simultaneous_threads(Comm& comm) {
+  constexpr int rounds = 500;
+  std::vector<int> go(1);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < rounds; ++i) {
+      recv(comm, go, 0);
+      barrier(comm);
+    }
+    return;
+  }
+  std::atomic<int> arrived = 0;
+  std::atomic<bool> failed = false;
+  std::array<int, 2> refusals{};
+  std::array<std::string, 2> wrong;
+  auto const run = [&](std::size_t self) {
+    for (int i = 0; i < rounds && !failed; ++i) {
+      ++arrived;
+      while (arrived < 2 * (i + 1) && !failed) {
+      }
+      error const e = error_of([&] { barrier(comm, {.timeout = std::chrono::seconds(20)}); });
+      if (contains(e, "nothing was thrown")) continue;
+      ++refusals[self];
+      if (e.code() == error_code::bad_argument && contains(e, "another thread")) {
+        send(comm, go, 1);
+      } else {
+        wrong[self] = e.what();
+        failed = true;
+      }
+    }
+  };
+  std::thread other([&] { run(1); });
+  run(0);
+  other.join();
+  expect(wrong[0].empty() && wrong[1].empty(), wrong[0] + wrong[1]);
+  expect(refusals[0] + refusals[1] == rounds, "not one of two threads was refused each time");
 }
 
 // Each thread of rank 1 waits for a message of its own while a third one is in a call. Rank 0 sends in the other order, and comes last.
@@ -97,6 +143,14 @@ void check_messages_of_threads(Comm& comm) {
 TEST_CASE("a call of a second thread is refused while the first is in one") {
   CHECK_NOTHROW(run_local(2, [](auto& comm) { check_second_thread(comm); }));
   CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_second_thread(comm); }));
+}
+
+TEST_CASE("with TUTTI_CHECK=threads, of two threads that enter a call at the same moment one is refused") {
+  ::setenv("TUTTI_CHECK", "threads", 1);
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { check_simultaneous_threads(comm); }));
+  ::setenv("TUTTI_CHECK", "buffers,threads", 1);
+  CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_simultaneous_threads(comm); }));
+  ::unsetenv("TUTTI_CHECK");
 }
 
 TEST_CASE("messages of several threads of a rank arrive where they were asked for, beside a call") {

@@ -19,10 +19,7 @@ class begun_call {
       : engine_(on),
         timeout_(call.timeout.count() > 0 ? call.timeout : on.environment.timeout),
         where_(call.where),
-        plan_(on.plans.find(call.asked, [&] { return introduce(on, call); })) {
-    if (call.timeout.count() < 0)
-      refuse(on.rank(), "options::timeout is negative",
-             "leave it 0 for the timeout of the communicator, or set a positive time", where_);
+        plan_(find_plan(on, call)) {
     on.begin(plan_, where_);
   }
   begun_call(begun_call const&) = delete;
@@ -58,8 +55,15 @@ class begun_call {
   void hand_over() noexcept { settled_ = true; }
 
  private:
+  static tutti::detail::plan const& find_plan(engine<Transport>& on, call_terms const& call) {
+    if (call.timeout.count() < 0)
+      refuse(on.rank(), "options::timeout is negative",
+             "leave it 0 for the timeout of the communicator, or set a positive time", call.where);
+    on.enter(call.where);
+    return on.plans.find(call.asked, [&] { return introduce(on, call); });
+  }
   // Plans a new request; puts its names on the notice board.
-  [[gnu::cold, gnu::noinline]] static tutti::detail::plan introduce(engine<Transport>& on, call_terms const& call) {
+  [[gnu::cold, gnu::noinline]] static tutti::detail::plan introduce(engine<Transport>& on, call_terms const& call) try {
     request const& r = call.asked;
     on.introduce(r.type, call.names->type);
     if (r.op != 0) on.introduce(r.op, call.names->operation);
@@ -68,6 +72,9 @@ class begun_call {
       note_own_schedule(r);
     }
     return make_plan(on, r, call.schedules, call.where);
+  } catch (...) {
+    on.leave();
+    throw;
   }
 
   engine<Transport>& engine_;

@@ -60,13 +60,19 @@ class engine : public faults_in_call<Transport> {
   [[gnu::cold]] explicit engine(std::unique_ptr<Transport> own);
   [[gnu::cold]] ~engine();
 
-  // -- The life of a call. Throws if the communicator already has a fault.
-  void begin(plan const& p, std::source_location where) {
+  // -- The life of a call: enter(), then begin() and finish(), or leave().
+
+  // Throws if another thread is in a call. Only after it may a call touch what calls share, such as `plans`.
+  void enter(std::source_location where) {
     process.expect_this(where);
     if constexpr (bound_to_thread<Transport>) transport().expect_thread();
-    if (in_call_.load(std::memory_order_relaxed)) [[unlikely]]
-      report_call_of_other_thread(where);
-    in_call_.store(true, std::memory_order_relaxed);
+    if (occupied_.load(std::memory_order_relaxed) != vacant) [[unlikely]]
+      enter_if_vacant(where);
+    occupied_.store(taken, std::memory_order_relaxed);
+  }
+  void leave() noexcept { occupied_.store(when_vacant_, std::memory_order_relaxed); }
+  // Throws if the communicator already has a fault.
+  void begin(plan const& p, std::source_location where) {
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     std::uint64_t const sequence = this->sequence() + 1;
     sequence_.store(sequence, std::memory_order_relaxed);
@@ -80,7 +86,7 @@ class engine : public faults_in_call<Transport> {
     if (notices_->faulty()) this->report_fault(where, this->in_call);
     notices_->finish(this->sequence());
     recorder_->end(this->sequence(), *notices_);
-    in_call_.store(false, std::memory_order_relaxed);
+    leave();
   }
   // Called when an exception that is not a fault ends the running call, or the messages of this rank, so that the others do
   // not wait.
@@ -147,6 +153,7 @@ class engine : public faults_in_call<Transport> {
   static constexpr bool waits_in_library =
       requires(typename peer_states<Transport>::board_type const& board) { board.inside_mpi(); };
 
+  [[gnu::cold, gnu::noinline]] void enter_if_vacant(std::source_location where);
   // Throws error: bad_argument, or the fault that has left the call of this thread without an end.
   [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
 
@@ -162,16 +169,20 @@ class engine : public faults_in_call<Transport> {
 
   grown_memory<Transport> inbox_;
   std::uint64_t history_ = 0;  // a hash of all calls
-  // Finds most calls of two threads at once. They would have to begin within nanoseconds of each other to go unnoticed.
-  std::atomic<bool> in_call_ = false;
+  // Whether a thread is in a call. A thread that finds it vacant takes it without an atomic operation, so two threads that
+  // enter within nanoseconds of each other go unnoticed. With TUTTI_CHECK=threads or TUTTI_LOG=debug it is to_exchange
+  // instead of vacant, and threads take it by an atomic exchange, which waits until all stores have drained.
+  enum occupancy : std::uint8_t { vacant, to_exchange, taken };
+  occupancy const when_vacant_ = this->environment.finds_every_thread() ? to_exchange : vacant;
+  std::atomic<occupancy> occupied_ = when_vacant_;
   std::mutex introducing_;  // names, and reasons to leave
   shared_places places_;
   std::atomic<std::uint64_t> refused_ = 0;  // in place of which call one was refused
   std::shared_ptr<engine> const itself_{this, [](engine*) {}};
 
  public:
-  // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and in_call_, which every call uses,
-  // stay in one cache line.
+  // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and occupied_, which every call
+  // uses, stay in one cache line.
   grown_memory<Transport> windows;
 };
 
@@ -224,13 +235,20 @@ engine<Transport>::~engine() {
 }
 
 template <transport Transport>
+void engine<Transport>::enter_if_vacant(std::source_location where) {
+  if (when_vacant_ == vacant || occupied_.exchange(taken) == taken) report_call_of_other_thread(where);
+}
+
+template <transport Transport>
 void engine<Transport>::report_call_of_other_thread(std::source_location where) {
   if (notices_->faulty()) this->report_fault(where, this->beside_calls);
+  bool const begun = notices_->called(rank()) > notices_->finished(rank());
   throw error(
       {.code = error_code::bad_argument,
        .rank = rank(),
-       .what = join({"rank ", rank(), " is still ", this->states().doing(rank()),
-                     ", which another thread made, or whose operation makes this one"}),
+       .what = begun ? join({"rank ", rank(), " is still ", this->states().doing(rank()),
+                             ", which another thread made, or whose operation makes this one"})
+                     : join({"another thread of rank ", rank(), " begins or ends a call at the same moment"}),
        .way_out = "let one thread at a time make calls on a communicator, or give each one of its own: split(0)",
        .where = where});
 }

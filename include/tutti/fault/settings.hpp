@@ -23,11 +23,13 @@ struct settings {
   std::string trace{};          // TUTTI_TRACE: the same for traces
   bool statistics = false;      // TUTTI_STATISTICS=1
   bool checks_buffers = false;  // TUTTI_CHECK=buffers
+  bool checks_threads = false;  // TUTTI_CHECK=threads
   bool meets = true;            // unless TUTTI_MEET=0; that of rank 0 counts
   // Why calls that name no algorithm are not left to the MPI's own collectives, which a rank cannot leave when another dies; empty:
   // they may be. TUTTI_NATIVE
   std::string_view avoids_native{};
 
+  bool finds_every_thread() const { return checks_threads || log == log_level::debug; }
   bool observes() const { return log == log_level::debug || !trace.empty() || statistics; }
 
   [[gnu::cold]] static settings from_environment();

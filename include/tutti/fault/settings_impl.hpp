@@ -47,8 +47,10 @@ TUTTI_INLINE settings settings::from_environment() {
              "its number, e.g. 10 for SIGUSR1 on Linux");
   }
   if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
-    if (text != "buffers") refuse("TUTTI_CHECK", text, "a check", "buffers, or unset it");
-    out.checks_buffers = true;
+    out.checks_buffers = text == "buffers" || text == "buffers,threads";
+    out.checks_threads = text == "threads" || text == "buffers,threads";
+    if (!out.checks_buffers && !out.checks_threads)
+      refuse("TUTTI_CHECK", text, "a check", "buffers, threads or buffers,threads, or unset it");
   }
   out.record = variable("TUTTI_RECORD");
   if (!out.record.empty()) expect_writable("TUTTI_RECORD", out.record);
