@@ -42,6 +42,8 @@ struct settings : training_options {
   std::string hook = "none";
   std::string record{};  // a folder
 
+  settings() : training_options{.epochs = 20, .batch = 128, .rate = 0.1} {}
+
   // Small batches are noisy and take smaller steps.
   tutti::training::momentum rule() const { return {.rate = rate * std::min(batch, 128) / 128}; }
 
@@ -279,7 +281,7 @@ void program(Communicator& comm, split const& data, settings const& with) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  settings with{{.epochs = 20, .batch = 128, .rate = 0.1}};
+  settings with;
   CLI::App app("Trains a network on handwritten digits, on several ranks.", "train_digits");
   auto const* const ranks = app.add_option("--ranks", with.ranks, "processes to start, unless a launcher did")
                                 ->check(CLI::Range(1, tutti::max_ranks))

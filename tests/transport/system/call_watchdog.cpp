@@ -103,14 +103,14 @@ TEST_CASE("what happened is recorded before the process ends, unless that takes 
       stay(calls, 60s);
     };
   };
-  watched_process quick(record_for(0s)), slow(record_for(60s));
+  watched_process at_once(record_for(0s)), too_late(record_for(60s));
   auto const times_told = [](std::string const& text) {
     std::string const words = "rank 3 has been inside the MPI";
     auto const first = text.find(words);
     return first == text.npos ? 0 : text.find(words, first + 1) == text.npos ? 1 : 2;
   };
-  CHECK(times_told(quick.error_text()) == 2);
-  CHECK(times_told(slow.error_text()) == 1);
+  CHECK(times_told(at_once.error_text()) == 2);
+  CHECK(times_told(too_late.error_text()) == 1);
 }
 
 TEST_CASE("a process that makes many calls, or stays outside of them, does not") {
