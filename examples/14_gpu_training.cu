@@ -24,7 +24,7 @@ struct pull {
 };
 
 int train(tutti::communicator<tutti::shm>& comm) {
-  tutti::cuda_device const gpu(comm.local_rank() % tutti::cuda_device_count());
+  tutti::cuda_device const gpu = tutti::cuda_device_of(comm.local_rank());
   auto ranks = tutti::on(comm, gpu);
   comm.main_only([&] { std::printf("%s\n", ranks.explain().c_str()); });
 

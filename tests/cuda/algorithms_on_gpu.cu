@@ -228,6 +228,10 @@ void check_errors(cuda_device const& gpu) {
   gpu.close(gpu.share(memory.data()), memory.data());
   report("an error of the program stays its last one", cudaGetLastError() == cudaErrorInvalidDevice);
 
+  int const count = cuda_device_count();
+  report("ranks of a node take turns on its GPUs",
+         cuda_device_of(0).index() == 0 && cuda_device_of(2 * count - 1).index() == count - 1);
+
   int on_stack = 0;
   gpu.release(&on_stack);
   report("what cannot be released leaves no error to the program", cudaGetLastError() == cudaSuccess);

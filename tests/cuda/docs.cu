@@ -81,7 +81,7 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
   thrust::device_vector<float> weights(gradient.size()), mean(gradient.size()), variance(gradient.size());
 
   auto comm = tutti::init();
-  tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+  tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
   auto ranks = tutti::on(comm, gpu, {.stream = stream});   // finds out how the GPUs can communicate
   tutti::all_reduce(ranks, gradient, tutti::mean{});
   tutti::send_recv(ranks, top_row, above, row_below, below);

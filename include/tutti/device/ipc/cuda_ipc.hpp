@@ -62,7 +62,7 @@ namespace tutti {
 // Throws error: system, at all ranks, if one of them cannot share memory of its device; bad_argument; the errors of
 // all_gather.
 //
-//   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+//   tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
 //   tutti::cuda_ipc ranks(comm, gpu);
 //   tutti::all_reduce(ranks, in, out, tutti::sum{}, {.stream = stream});
 //   tutti::work sum = ranks.work(stream);

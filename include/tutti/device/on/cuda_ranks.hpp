@@ -268,7 +268,7 @@ class cuda_ranks {
 // all_gather and subgroup.
 //
 //   auto comm = tutti::init();
-//   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+//   tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
 //   auto ranks = tutti::on(comm, gpu, {.stream = stream});
 //   tutti::all_reduce(ranks, gradient, tutti::mean{});
 template <class D, transport Transport>

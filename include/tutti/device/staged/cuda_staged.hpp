@@ -39,7 +39,7 @@ namespace tutti {
 //               them
 //
 //   auto comm = tutti::init();
-//   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+//   tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
 //   tutti::cuda_staged ranks(comm, gpu);
 //   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
 template <detail::staging_device D, transport Transport>
