@@ -6,7 +6,9 @@
 
 #include "tutti/training/checkpoint/checkpoint.hpp"
 #include "tutti/training/data_parallel.hpp"
+#include "tutti/training/elastic/elastic_feedback.hpp"
 #include "tutti/training/elastic/elastic_loop.hpp"
+#include "tutti/training/elastic/elastic_power_sgd.hpp"
 #include "tutti/training/epoch_order.hpp"
 #include "tutti/training/gradient_norm.hpp"
 #include "tutti/training/hooks/cast.hpp"

@@ -3,10 +3,13 @@
 // labels: threads
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tutti/training.hpp>
@@ -69,5 +72,30 @@ TEST_CASE("the guide to elastic training") {
         },
         [](auto&, std::uint64_t) {});
     expect(others.step() == 1000 && values == weights, "the run was not resumed");
+  });
+}
+
+TEST_CASE("the guide to elastic training with compressed gradients") {
+  tutti::run_threads(3, [](auto& comm) {
+    constexpr std::size_t shards = 4;
+    std::vector<float> weights(10);
+    auto const gradient_of_shard = [&](std::size_t s, std::uint64_t) {
+      std::vector<float> out(weights);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] -= static_cast<float>(i * s);
+      return out;
+    };
+    using namespace tutti::training;
+    elastic_loop shrinking(std::move(comm));
+    elastic_feedback compressed(shards, weights.size(), top_k{.share = 0.2});
+    shrinking.run(
+        20, [&](auto& its) { return std::vector{replicated("weights", weights), compressed.residuals(its)}; },
+        [&](auto& its, std::uint64_t number) {
+          std::vector<float> mean(weights.size());
+          compressed.mean(its, mean, [&](std::size_t s, std::span<float> gradient) {
+            std::ranges::copy(gradient_of_shard(s, number), gradient.begin());
+          });
+          for (std::size_t i = 0; i < mean.size(); ++i) weights[i] -= mean[i];
+        });
+    expect(weights[0] == 0 && weights[9] > 5, "nothing was learned");
   });
 }

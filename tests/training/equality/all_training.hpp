@@ -8,6 +8,7 @@
 
 #include "support/expect.hpp"
 #include "support/sanitized.hpp"
+#include "training/elastic/compressed_toy.hpp"
 #include "training/elastic/toy.hpp"
 #include "training/equality/compressed_training.hpp"
 #include "training/equality/divided_training.hpp"
@@ -36,6 +37,7 @@ void check_all_training(Comm& comm) {
       comm);  // data parallel, sharded in stages 1 to 3, tensor, sequence, pipeline, all meshes of these
   check_compressed_training(comm);  // all hooks that compress
   check_elastic_training(comm);
+  check_compressed_elastic_training(comm);
 }
 
 }  // namespace tutti::testing
