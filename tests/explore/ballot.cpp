@@ -47,7 +47,7 @@ resolution agree(loopback& self, int count, std::uint64_t number, bool in_haste)
   for (int r = 0; r < count; ++r) {
     if (in_haste) break;
     std::optional<detail::ballot::vote> vote;
-    wait_for([&] { return (vote = votes.of(r, number)) || votes.last_decided() >= number; });
+    wait_for([&] { return (vote = votes.of(r, number)) || votes.last_decided(number) >= number; });
     if (!vote) break;
     expect(vote->flags == flags_of(r, number), "a vote is wrong");
     all.flags &= vote->flags;
@@ -107,7 +107,7 @@ TEST_CASE("a late rank finds the decision unless two more have been made") {
     if (!found || is_same(*found, decision(1))) return;
     expect(is_same(*found, with(resolution::timed_out, found->flags, {}, {1})), "a decision is torn");
     auto const& number = group.memory().rank(0).proposed[1].number;
-    expect(votes.last_decided() == 3 || number.load(std::memory_order_relaxed) != 1, "a decision is lost");
+    expect(votes.last_decided(3) == 3 || number.load(std::memory_order_relaxed) != 1, "a decision is lost");
   });
   result const r = holds("ballot, a late rank and 3 agreements, 2 ranks", p);
   char const* const decided = "the word of the decision, acquired before, releases it";

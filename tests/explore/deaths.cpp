@@ -203,7 +203,7 @@ resolution agree_without_lost(mortal_ranks& group, int rank, int count) {
     bool gone = false;
     wait_for([&] {
       vote = votes.of(r, 1);
-      return vote || votes.last_decided() >= 1 || (gone = r == group.victim() && group.lost());
+      return vote || votes.last_decided(1) >= 1 || (gone = r == group.victim() && group.lost());
     });
     if (gone) {
       all.gone.push_back(r);

@@ -53,7 +53,7 @@ class agreeing {
     }
     resolution const out = votes_.decision(number_).value_or(resolution{resolution::timed_out, 0, {}, {}, others()});
     transport.wake_all();
-    engine_.agreements = std::max(number_, votes_.last_decided());
+    engine_.agreements = std::max(number_, votes_.last_decided(number_));
     if (out.outcome == resolution::agreed) return settle(out, where);
     int const peer = out.named.size() == 1 && out.named[0] != engine_.rank() ? out.named[0] : -1;
     std::string const who = list_of(out.named);

@@ -184,6 +184,9 @@ class exchange final : public messages_in_flight<Transport> {
     return Operation(keep(t, std::move(gaps), timeout, where), +begin_it, engine_.reference());
   }
 
+  // See message_channels.
+  [[gnu::cold]] void skip(std::uint64_t count) { messenger_.skip(count); }
+
   // Repeated tests count as waiting.
   progress advance() noexcept override {
     progress const reached = call_queue<Transport>::advance();

@@ -92,6 +92,12 @@ class messenger : message_receiver<Transport> {
     return unmatched_.messages();
   }
 
+  // See message_channels.
+  [[gnu::cold]] void skip(std::uint64_t count) {
+    channels_.skip(count);
+    ids_ = count;
+  }
+
   // Drops all transfers and does not touch them again.
   void drop_all() noexcept {
     unmatched_.clear();

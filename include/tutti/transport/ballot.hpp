@@ -53,8 +53,9 @@ class ballot {
   // Empty until the agreement is decided. For a rank so late that the others have begun to decide the second agreement
   // after it, the outcome is lost, and is reported as its own timeout.
   std::optional<resolution> decision(std::uint64_t number) const;
-  std::uint64_t last_decided() const noexcept {
-    return number_of(segment_->header().decided.load(std::memory_order_acquire));
+  // The number of the last agreement that was decided, which is less than 2^31 away from `number`.
+  std::uint64_t last_decided(std::uint64_t number) const noexcept {
+    return number_of(segment_->header().decided.load(std::memory_order_acquire), number);
   }
 
  private:
@@ -62,10 +63,14 @@ class ballot {
 
   using set = std::atomic<std::uint64_t>[proposal::words];
 
-  // The word of a decision: the number of the agreement << 32 | the rank that decided the one before << 16 | the rank.
+  // The word of a decision: the number of the agreement << 32, of which the high half is lost | the rank that decided the one
+  // before << 16 | the rank.
   static constexpr std::uint64_t nobody = 0xffff;
   static_assert(max_ranks <= nobody);
-  static std::uint64_t number_of(std::uint64_t decided) noexcept { return decided >> 32; }
+  static std::uint64_t number_of(std::uint64_t decided, std::uint64_t near) noexcept {
+    auto const distance = static_cast<std::uint32_t>(decided >> 32) - static_cast<std::uint32_t>(near);
+    return near + static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(distance)});
+  }
   static std::uint64_t rank_of(std::uint64_t decided) noexcept { return decided & nobody; }
   static std::uint64_t rank_before(std::uint64_t decided) noexcept { return decided >> 16 & nobody; }
 

@@ -10,7 +10,7 @@ namespace tutti::detail {
 
 TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noexcept {
   std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
-  if (number_of(last) >= number) return;
+  if (number_of(last, number) >= number) return;
   proposal& mine = segment_->rank(rank_).proposed[number % proposals];
   mine.number.store(0, std::memory_order_relaxed);
   mine.outcome.store(v.outcome, std::memory_order_release);
@@ -19,17 +19,16 @@ TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noe
   write(v.left, mine.left);
   write(v.named, mine.named);
   mine.number.store(number, std::memory_order_release);
-  std::uint64_t const before = number_of(last) + 1 == number ? rank_of(last) : nobody;
+  std::uint64_t const before = number_of(last, number) + 1 == number ? rank_of(last) : nobody;
   segment_->header().decided.compare_exchange_strong(
       last, number << 32 | before << 16 | static_cast<std::uint64_t>(rank_), std::memory_order_acq_rel);
 }
 
 TUTTI_INLINE std::optional<resolution> ballot::decision(std::uint64_t number) const {
   std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
-  if (number_of(word) < number) return {};
-  std::uint64_t const decider = number_of(word) == number       ? rank_of(word)
-                                : number_of(word) == number + 1 ? rank_before(word)
-                                                                : nobody;
+  std::uint64_t const last = number_of(word, number);
+  if (last < number) return {};
+  std::uint64_t const decider = last == number ? rank_of(word) : last == number + 1 ? rank_before(word) : nobody;
   resolution out;
   if (decider != nobody && read(segment_->rank(static_cast<int>(decider)).proposed[number % proposals], number, out))
     return out;

@@ -261,7 +261,7 @@ concept ballot_box = requires(T t, int rank, std::uint64_t number, ballot::vote 
   { t.of(rank, number) } -> std::same_as<std::optional<ballot::vote>>;
   t.propose(number, r);
   { t.decision(number) } -> std::same_as<std::optional<resolution>>;
-  { t.last_decided() } -> std::same_as<std::uint64_t>;
+  { t.last_decided(number) } -> std::same_as<std::uint64_t>;
 };
 template <class T>
 concept holds_votes = transport<T> && requires(T t) {

@@ -61,7 +61,7 @@ class mpi_ballot {
     return number == u.decided.first ? std::optional(u.decided.second) : std::nullopt;
   }
   // Includes agreements that peers have decided without this rank.
-  std::uint64_t last_decided() const noexcept {
+  std::uint64_t last_decided(std::uint64_t) const noexcept {
     std::uint64_t out = urn_->decided.first;
     for (auto const& pages : urn_->pages)
       for (page const& p : pages)
