@@ -5,16 +5,9 @@
 # with the same code and sentence on all survivors. Then a job runs under the launcher as users start it, which must end all ranks. No
 # job leaves a process, or a file of tutti in /dev/shm.
 set -eu
-ranks=$1
-shift
-launcher=$1
-[ "$2 $3" = "-n $ranks" ]
-shift 3
+. "$(dirname "$0")/survivors_stay.sh"
 first=${TUTTI_TEST_SEED:-1} jobs=${TUTTI_TEST_CHAOS:-8}
 export TUTTI_TIMEOUT=${TUTTI_TEST_PATIENCE:-3}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-. "$(dirname "$0")/survivors_stay.sh"
 names=(flat "one node" "nodes of two" "unseen by one")
 
 files() { find /dev/shm -maxdepth 1 -type f -name '*tutti*' | wc -l; }

@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Read by other scripts, for which $launcher is that of an MPI and $work a folder: sets $continues and $outlive, by which it leaves other
-# ranks alone when one has died: "$launcher" $continues -n 4 $outlive program. If no option does that, the script ends with 77.
+# The beginning of scripts that are called with `ranks launcher -n ranks program...`, for programs whose ranks die. Sets
+# - $ranks and $launcher, and leaves `program...` as the arguments;
+# - $work, a folder that is removed at the end;
+# - $continues and $outlive, by which the launcher leaves other ranks alone when one has died:
+#   "$launcher" $continues -n 4 $outlive program. If no option does that, the script ends with 77.
+ranks=$1 launcher=$2
+[ "$3 $4" = "-n $ranks" ]
+shift 4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
 case $("$launcher" --version 2>&1) in
   *"Open MPI) 4."* | *"OpenRTE) 4."*) continues=--enable-recovery ;;
   *HYDRA*) continues=-disable-auto-cleanup ;;

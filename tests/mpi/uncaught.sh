@@ -3,11 +3,6 @@
 # uncaught.sh ranks launcher -n ranks program...: runs tests/mpi/uncaught.cpp under a launcher that leaves other ranks alone when one has
 # died. One rank must print the error in full, and each of the others a line that refers to it.
 set -eu
-ranks=$1 launcher=$2
-[ "$3 $4" = "-n $ranks" ]
-shift 4
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/survivors_stay.sh"
 
 said=$(timeout -k 1 60 "$launcher" $continues -n "$ranks" $outlive "$@" 2>&1 || echo "the launcher ended with status $?")

@@ -4,11 +4,6 @@
 # died. A rank dies inside the MPI's own collective, which the others cannot leave: the watchdog must end each of them, name it, and write
 # a flight record of each. In another job, a rank never leaves MPI_Test: the watchdog must end it, too.
 set -eu
-ranks=$1 launcher=$2
-[ "$3 $4" = "-n $ranks" ]
-shift 4
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/survivors_stay.sh"
 
 # run seconds log ranks filter program...: prints the status if it is not 0.
