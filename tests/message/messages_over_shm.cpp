@@ -15,10 +15,13 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <ranges>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "message/messages.hpp"
@@ -293,4 +296,49 @@ TEST_CASE("a rank that is killed while slices of its messages are on their way e
       std::string const words = "tutti: rank " + std::to_string(victim) + " was ended by signal 9 (Killed)";
       CHECK_THROWS_WITH_AS(run_local(2, run), doctest::Contains(words.c_str()), error);
     }
+}
+
+namespace {
+
+// Calls a function when it fetches a message from the memory of a peer.
+class interrupted_shm : public shm {
+ public:
+  using shm::shm;
+
+  int fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+    if (auto const interrupt = std::exchange(at_fetch, nullptr)) interrupt();
+    return shm::fetch(peer, to, from, bytes);
+  }
+
+  std::function<void()> at_fetch;
+};
+
+}  // namespace
+
+// The sender is told of the fault, and uses its memory for something else while the message is being fetched.
+TEST_CASE("a message that irecv fetches at once does not count if its sender gives up meanwhile") {
+  descriptor const file = shm::create(2, all_tracks);
+  std::array<std::unique_ptr<interrupted_shm>, 2> ranks;
+  auto const enter = [&](int rank) {
+    ranks[static_cast<std::size_t>(rank)] =
+        std::make_unique<interrupted_shm>(file, rank, 2, all_tracks, countdown(std::chrono::seconds(60)));
+  };
+  std::thread other(enter, 1);
+  enter(0);
+  other.join();
+  communicator<interrupted_shm> sender(std::move(ranks[0])), receiver(std::move(ranks[1]));
+  std::vector<int> out(10'000, 1), in(10'000, 0);
+  work sent = isend(sender, out, 1);
+  REQUIRE(iprobe(receiver, 0).has_value());
+  bool fetched = false;
+  receiver.engine().transport().at_fetch = [&] {
+    fetched = true;
+    sender.revoke("the sender gives up");
+    out.assign(out.size(), -1);
+  };
+  receive_work incoming = irecv(receiver, in, 0);
+  REQUIRE(fetched);
+  CHECK(in[0] == -1);
+  expect_error(error_of([&] { incoming.wait(); }), error_code::revoked, "the sender gives up");
+  expect_error(error_of([&] { sent.wait(); }), error_code::revoked, "the sender gives up");
 }
