@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "tutti/core/recycled.hpp"
 #include "tutti/started/call.hpp"
 
 namespace tutti::detail {
@@ -17,6 +18,8 @@ struct call_memory {
 
   void* begin;
   std::size_t call_bytes;
+
+  void release() const noexcept { recycled_memory::release(begin, call_bytes + room); }
 };
 
 // The allocator of the counters. They are released last, and the memory with them.
@@ -32,7 +35,7 @@ struct counters_behind_call {
     static_assert(sizeof(T) <= call_memory::room && alignof(T) <= alignof(std::max_align_t));
     return reinterpret_cast<T*>(static_cast<std::byte*>(memory.begin) + memory.call_bytes);
   }
-  void deallocate(T*, std::size_t) const noexcept { ::operator delete(memory.begin); }
+  void deallocate(T*, std::size_t) const noexcept { memory.release(); }
   template <class U>
   bool operator==(counters_behind_call<U> const& other) const noexcept {
     return memory.begin == other.memory.begin;
@@ -54,11 +57,11 @@ std::shared_ptr<pending_call> make_call(Arguments&&... arguments) {
   constexpr std::size_t grain = alignof(std::max_align_t);
   static_assert(alignof(Call) <= grain);
   constexpr std::size_t call_bytes = (sizeof(Call) + grain - 1) / grain * grain;
-  call_memory const memory{::operator new(call_bytes + call_memory::room), call_bytes};
+  call_memory const memory{recycled_memory::allocate(call_bytes + call_memory::room), call_bytes};
   try {
     return shared_call(::new (memory.begin) Call(std::forward<Arguments>(arguments)...), memory);
   } catch (...) {
-    ::operator delete(memory.begin);
+    memory.release();
     throw;
   }
 }
