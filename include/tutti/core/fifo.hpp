@@ -13,7 +13,7 @@ namespace tutti::detail {
 template <class T>
 class fifo {
  public:
-  bool empty() const noexcept { return first_ == all_.size(); }
+  bool empty() const noexcept { return all_.empty(); }
   std::size_t size() const noexcept { return all_.size() - first_; }
   T& front() noexcept { return all_[first_]; }
   auto begin() noexcept { return all_.begin() + static_cast<std::ptrdiff_t>(first_); }
@@ -54,7 +54,7 @@ class fifo {
 
  private:
   std::vector<T> all_;
-  std::size_t first_ = 0;  // elements before it were removed
+  std::size_t first_ = 0;  // elements before it were removed; less than the size, or 0
 };
 
 }  // namespace tutti::detail

@@ -21,15 +21,21 @@ class made_once {
   // make() returns a std::unique_ptr to it, or to a derived type.
   template <class Make>
   T& get_or(Make&& make) {
-    if (T* const made = get()) return *made;
-    std::lock_guard const lock(making_);
-    if (get() == nullptr) made_.store(make().release(), std::memory_order_release);
-    return *get();
+    if (T* const made = get()) [[likely]]
+      return *made;
+    return get_or_make(make);
   }
   // Destroys the object; no other is created meanwhile. Called by one thread, when no other needs it any more.
   void reset() noexcept { std::unique_ptr<T>(made_.exchange(nullptr)).reset(); }
 
  private:
+  template <class Make>
+  [[gnu::cold, gnu::noinline]] T& get_or_make(Make& make) {
+    std::lock_guard const lock(making_);
+    if (get() == nullptr) made_.store(make().release(), std::memory_order_release);
+    return *get();
+  }
+
   std::atomic<T*> made_{nullptr};
   std::mutex making_;
 };

@@ -155,7 +155,7 @@ inline call_words to_words(transfer const& t) {
   return {t.what == transfer::send      ? 1u
           : t.what == transfer::receive ? 0u
                                         : 2u,
-          std::max(t.bytes, t.device_bytes) / t.element_bytes,
+          std::max(t.bytes, t.device_bytes),  // of elements, the division would take as long as half of the words
           t.type,
           static_cast<std::uint32_t>(t.peer) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(t.tag)) << 32,
           t.element_bytes,
@@ -166,13 +166,14 @@ inline bool is_send(call_words const& message) { return message[0] == 1; }
 inline bool is_probe(call_words const& message) { return message[0] == 2; }
 inline int peer_of(call_words const& message) { return static_cast<std::int32_t>(message[3] & 0xffffffff); }
 inline int tag_of(call_words const& message) { return static_cast<std::int32_t>(message[3] >> 32); }
-inline std::uint64_t bytes_of(call_words const& message) { return message[1] * message[4]; }
+inline std::uint64_t bytes_of(call_words const& message) { return message[1]; }
+inline std::uint64_t count_of(call_words const& message) { return message[1] / std::max<std::uint64_t>(message[4], 1); }
 
 // "send of 1000 float to rank 1, tag 0", "recv of up to 8 int from any rank, any tag", "probe for a message from rank 1, tag 0"
 template <notice_board Board>
 [[gnu::cold]] std::string describe_message(call_words const& words, Board const& notices, int rank) {
   int const peer = peer_of(words), tag = tag_of(words);
-  std::string const elements = join({words[1], " ", notices.name(rank, static_cast<std::uint32_t>(words[2]))});
+  std::string const elements = join({count_of(words), " ", notices.name(rank, static_cast<std::uint32_t>(words[2]))});
   std::string out = is_send(words)    ? join({"send of ", elements, " to "})
                     : is_probe(words) ? std::string("probe for a message from ")
                                       : join({"recv of up to ", elements, " from "});

@@ -59,9 +59,13 @@ class faults {
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
 
   bool has_fault() const noexcept { return notices_ && notices_->faulty(); }
+  // Whether expect_no_fault() returns.
+  bool is_usable() const noexcept {
+    return process.is_this() && !is_closed_.load(std::memory_order_acquire) && !has_fault();
+  }
   void expect_no_fault(std::source_location where = std::source_location::current()) {
-    expect_open(where);
-    if (has_fault()) report_fault(where, beside_calls);
+    if (!is_usable()) [[unlikely]]
+      report_unusable(where);
   }
   // The same for a rank that has waited long: also asks for faults of an enclosing group.
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where);
@@ -119,6 +123,10 @@ class faults {
   std::optional<recorder> recorder_;
 
  private:
+  [[gnu::cold, gnu::noinline]] void report_unusable(std::source_location where) {
+    expect_open(where);
+    if (has_fault()) report_fault(where, beside_calls);
+  }
   [[gnu::cold]] bool is_excluded() const noexcept;
   // What an excluded rank reports instead of the fault that the communicator has.
   [[gnu::cold]] fault exclusion() const;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/core/recycled.hpp"
 #include "tutti/message/in_flight.hpp"
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/queue.hpp"
@@ -106,7 +107,7 @@ class exchange final : public messages_in_flight<Transport> {
     progress_list::moving const now;
     if (!spare_) {
       this->list_in_process();
-      spare_ = std::make_shared<started_transfer>(*this);
+      spare_ = std::allocate_shared<started_transfer>(recycled<started_transfer>(), *this);
     }
     transfer& t = *::new (&spare_->message) transfer(make());
     try {

@@ -53,6 +53,11 @@ class messages_in_flight : public call_queue<Transport> {
   }
   // Throws a fault that the communicator has. The caller may then release the memory of all transfers, so they end first.
   void expect_no_fault(std::source_location where) {
+    if (!is_usable()) [[unlikely]]
+      report_unusable(where);
+  }
+  bool is_usable() const noexcept { return alone() ? engine_.process.is_this() : engine_.is_usable(); }
+  [[gnu::cold, gnu::noinline]] void report_unusable(std::source_location where) {
     if (alone()) return engine_.process.expect_this(where);
     try {
       engine_.expect_no_fault(where);
@@ -178,6 +183,11 @@ class messages_in_flight : public call_queue<Transport> {
   }
   // The fault of the communicator, or null. After one, a sender may have changed memory that this rank has just fetched.
   std::exception_ptr fault(std::source_location where) noexcept {
+    if (is_usable()) [[likely]]
+      return nullptr;
+    return find_fault(where);
+  }
+  [[gnu::cold, gnu::noinline]] std::exception_ptr find_fault(std::source_location where) noexcept {
     try {
       if (!alone()) engine_.expect_no_fault(where);
     } catch (...) {
@@ -189,13 +199,15 @@ class messages_in_flight : public call_queue<Transport> {
   void end_started(std::size_t most, Which&& which, std::exception_ptr const& thrown) noexcept {
     if (started_.empty()) return;
     auto const now = pending_call::clock::now();
+    std::size_t ended = 0;
     started_.erase_if(most, [&](auto const& s) {
       if (!which(*s)) return false;
       if (s->message.ended) history_.end(s->message);
       s->end(thrown, now);
-      this->count_ended();
+      ++ended;
       return true;
     });
+    if (ended > 0) this->count_ended(ended);
   }
 
   // If f throws, drops all transfers and ends those that were started with its exception. An exception that is not a fault, such as

@@ -31,13 +31,13 @@ class matching {
 
   // Removes and returns the receive for a message; null if there is none.
   transfer* take_receive(int from, int tag) {
-    auto const fits = [&](transfer const* r) { return matches(*r, from, tag); };
-    auto const at = std::find_if(receives_.begin(), receives_.end(), fits);
-    if (at == receives_.end()) return nullptr;
-    transfer* const out = *at;
-    receives_.erase(at);
-    --waiting_for(*out);
-    return out;
+    if (receives_.empty()) return nullptr;
+    if (transfer* const first = receives_.front(); matches(*first, from, tag)) [[likely]] {
+      receives_.pop_front();
+      --waiting_for(*first);
+      return first;
+    }
+    return take_later_receive(from, tag);
   }
   // The same for a probe.
   transfer* take_probe(int from, int tag) {
@@ -49,12 +49,9 @@ class matching {
     return out;
   }
   std::optional<kept_message> take_message(transfer const& r) {
-    auto const fits = [&](kept_message const& k) { return matches(r, k.from, k.front.tag); };
-    auto const at = std::find_if(messages_.begin(), messages_.end(), fits);
-    if (at == messages_.end()) return {};
-    std::optional<kept_message> out(std::move(*at));
-    messages_.erase(at);
-    return out;
+    if (messages_.empty()) [[likely]]
+      return {};
+    return take_kept_message(r);
   }
   kept_message const* find_message(transfer const& probe) {
     for (kept_message const& k : messages_)
@@ -92,6 +89,23 @@ class matching {
   }
 
  private:
+  [[gnu::noinline]] std::optional<kept_message> take_kept_message(transfer const& r) {
+    auto const fits = [&](kept_message const& k) { return matches(r, k.from, k.front.tag); };
+    auto const at = std::find_if(messages_.begin(), messages_.end(), fits);
+    if (at == messages_.end()) return {};
+    std::optional<kept_message> out(std::move(*at));
+    messages_.erase(at);
+    return out;
+  }
+  transfer* take_later_receive(int from, int tag) {
+    auto const fits = [&](transfer const* r) { return matches(*r, from, tag); };
+    auto const at = std::find_if(receives_.begin() + 1, receives_.end(), fits);
+    if (at == receives_.end()) return nullptr;
+    transfer* const out = *at;
+    receives_.erase(at);
+    --waiting_for(*out);
+    return out;
+  }
   static bool matches(transfer const& r, int from, int tag) {
     return (r.peer == any_source || r.peer == from) && (r.tag == any_tag || r.tag == tag);
   }

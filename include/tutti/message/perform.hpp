@@ -19,34 +19,44 @@
 
 namespace tutti::detail {
 
-// `array`: what is sent, or has room for what is received.
-template <class Comm, class Array>
-void check_message(Comm& comm, char const* what, Array const& array, int peer, int tag, bool receives,
-                   std::source_location where) {
-  if (!is_possible_size<typename Array::value_type>(array.size()))
-    refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
-  if constexpr (requires { array.data(); })
-    if (array.data() == nullptr && array.size() > 0)
-      refuse_null(comm.rank(), join({"the array of ", what}), array.size(), where);
-  bool const rank =
-      (peer >= 0 && peer < comm.size()) || (comm.size() > 0 && (peer == no_rank || (receives && peer == any_source)));
-  if (!rank)
-    refuse(comm.rank(),
+// Throws unless size, pointer, peer and tag are those of a message.
+[[gnu::cold, gnu::noinline]] inline void refuse_message(int rank, int ranks, char const* what, std::size_t size,
+                                                        bool possible, bool null, int peer, int tag, bool receives,
+                                                        std::source_location where) {
+  if (!possible) refuse_impossible_size(rank, join({"the array of ", what}), size, where);
+  if (null) refuse_null(rank, join({"the array of ", what}), size, where);
+  if (!((peer >= 0 && peer < ranks) || (ranks > 0 && (peer == no_rank || (receives && peer == any_source)))))
+    refuse(rank,
            peer == any_source ? join({what, " names any_source"})
-                              : join({what, " names rank ", peer, ", but the communicator has ", comm.size(),
-                                      comm.size() == 1 ? " rank" : " ranks"}),
-           join({"use a rank from 0 to ", comm.size() - 1, receives ? ", any_source" : "", " or no_rank"}), where);
+                              : join({what, " names rank ", peer, ", but the communicator has ", ranks,
+                                      ranks == 1 ? " rank" : " ranks"}),
+           join({"use a rank from 0 to ", ranks - 1, receives ? ", any_source" : "", " or no_rank"}), where);
   if (tag < 0 && !(receives && tag == any_tag))
-    refuse(comm.rank(), join({what, " has tag ", tag}),
+    refuse(rank, join({what, " has tag ", tag}),
            receives ? "use a tag of 0 or more, or any_tag" : "use a tag of 0 or more", where);
 }
+// `array`: what is sent, or has room for what is received. Special peers and tags are left to the function above.
+template <class Comm, class Array>
+[[gnu::always_inline]] inline void check_message(Comm& comm, char const* what, Array const& array, int peer, int tag,
+                                                 bool receives, std::source_location where) {
+  bool const possible = is_possible_size<typename Array::value_type>(array.size());
+  bool null = false;
+  if constexpr (requires { array.data(); }) null = array.data() == nullptr && array.size() > 0;
+  if (!possible || null || peer < 0 || peer >= comm.size() || tag < 0) [[unlikely]]
+    refuse_message(comm.rank(), comm.size(), what, array.size(), possible, null, peer, tag, receives, where);
+}
+[[gnu::cold, gnu::noinline]] inline void refuse_options(int rank, char const* what, bool chooses,
+                                                        std::source_location where) {
+  if (chooses) refuse(rank, join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
+  refuse(rank, "options::timeout is negative", "leave it 0 for the timeout of the communicator, or set a positive time",
+         where);
+}
 template <class Comm>
-void check_options(Comm& comm, char const* what, options const& o, std::source_location where) {
-  if (o.algorithm != algorithm_id::automatic || o.protocol != protocol::automatic)
-    refuse(comm.rank(), join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
-  if (o.timeout.count() < 0)
-    refuse(comm.rank(), "options::timeout is negative",
-           "leave it 0 for the timeout of the communicator, or set a positive time", where);
+[[gnu::always_inline]] inline void check_options(Comm& comm, char const* what, options const& o,
+                                                 std::source_location where) {
+  bool const chooses = o.algorithm != algorithm_id::automatic || o.protocol != protocol::automatic;
+  if (chooses || o.timeout.count() < 0) [[unlikely]]
+    refuse_options(comm.rank(), what, chooses, where);
 }
 
 template <class T>

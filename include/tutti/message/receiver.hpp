@@ -100,7 +100,7 @@ class message_receiver : protected message_sender<Transport> {
     if (bytes > 0) std::memcpy(out.get(), data, bytes);
     return out;
   }
-  void return_credit(int from, std::size_t bytes) {
+  [[gnu::always_inline]] void return_credit(int from, std::size_t bytes) {
     if (channels_.return_credit(from, bytes) && of(from).replies.empty()) send_reply(from, {.kind = kinds::credit});
   }
   void receive(transfer& r) {
@@ -150,7 +150,7 @@ class message_receiver : protected message_sender<Transport> {
     failure_ = {&r, from, front.tag, front.type, front.bytes, on_device};
     return false;
   }
-  void deliver(transfer& r, int from, message_head const& front, std::byte const* data) {
+  [[gnu::always_inline]] void deliver(transfer& r, int from, message_head const& front, std::byte const* data) {
     if (!accept_head(r, from, front)) return;
     if (front.bytes > 0) std::memcpy(r.to, data, front.bytes);
     end(r);

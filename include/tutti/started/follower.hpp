@@ -26,7 +26,7 @@ class follower {
   // continuation leaves them to the loop that runs it: otherwise a chain of calls that end at once would recurse ever
   // deeper.
   static void run_due() noexcept {
-    if (!runs_) run_due_here();
+    if (first_ != nullptr && !runs_) run_due_here();
   }
   // The same from within a continuation, for one that waits there.
   static void run_due_here() noexcept {

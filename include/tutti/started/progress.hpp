@@ -15,6 +15,7 @@
 
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/background.hpp"
+#include "tutti/core/light_lock.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/follower.hpp"
@@ -57,10 +58,11 @@ class progress_list {
 
   // The number of calls pending in this process. Most programs never have one, and touch nothing else here.
   static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
-  void count_started() noexcept {
-    if (background_jobs.fetch_add(1, std::memory_order_relaxed) == 0) wake();
+  static void count_started() noexcept {
+    if (has_one_thread()) return count_up(background_jobs, 1);  // there is no progress_thread to wake
+    if (background_jobs.fetch_add(1, std::memory_order_relaxed) == 0) of_process().wake();
   }
-  void count_ended() noexcept { background_jobs.fetch_sub(1, std::memory_order_relaxed); }
+  static void count_ended(std::size_t calls) noexcept { count_down(background_jobs, calls); }
 
   // While one exists, a thread of the program waits and drives all calls, so the progress_thread would only be in its
   // way.

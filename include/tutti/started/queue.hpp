@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tutti/call/engine.hpp"
+#include "tutti/core/light_lock.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/call.hpp"
 #include "tutti/started/progress.hpp"
@@ -79,22 +80,21 @@ class call_queue : public pending_calls {
   }
 
   // Tests first: an atomic exchange would wait until all stores have drained.
-  void use_here() noexcept {
+  [[gnu::always_inline]] void use_here() noexcept {
     if (auto const here = std::this_thread::get_id(); thread_.load(std::memory_order_relaxed) != here) thread_ = here;
   }
   // Called before the first start, which then cannot fail halfway for lack of memory.
-  void list_in_process() {
-    if (listed_) return;
-    progress_list::of_process().add(*this);
-    listed_ = true;
+  [[gnu::always_inline]] void list_in_process() {
+    if (!listed_) [[unlikely]]
+      list_now();
   }
   void count_started() noexcept {
-    count_.fetch_add(1, std::memory_order_relaxed);
-    progress_list::of_process().count_started();
+    count_up(count_, 1);
+    progress_list::count_started();
   }
-  void count_ended() noexcept {
-    count_.fetch_sub(1, std::memory_order_release);
-    progress_list::of_process().count_ended();
+  void count_ended(std::size_t calls = 1) noexcept {
+    count_down(count_, calls);
+    progress_list::count_ended(calls);
   }
 
   // Like wait(), with the nap of wait_until_done.
@@ -127,9 +127,13 @@ class call_queue : public pending_calls {
   }
 
   engine<Transport>& engine_;
-  std::mutex busy_;
+  light_lock busy_;
 
  private:
+  [[gnu::cold, gnu::noinline]] void list_now() {
+    progress_list::of_process().add(*this);
+    listed_ = true;
+  }
   progress move_locked(bool waits) noexcept {
     std::lock_guard const lock(busy_);
     return move(waits);

@@ -93,7 +93,7 @@ class device_works final : public pending_calls {
   work add(std::shared_ptr<watched_work> const& one) {
     std::lock_guard const lock(busy_);
     if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
-    progress_list::of_process().count_started();
+    progress_list::count_started();
     all_.push_back(one);
     return work(one);
   }
@@ -177,7 +177,7 @@ class device_works final : public pending_calls {
     progress_list::moving const now;
     follower::postponing const later;
     auto const ended = std::erase_if(all_, [&](auto const& one) { return which(one) && one->look(); });
-    for (auto i = ended; i > 0; --i) progress_list::of_process().count_ended();
+    progress_list::count_ended(ended);
     return ended > 0 ? progress::moved : progress::stuck;
   }
   progress move() noexcept {
