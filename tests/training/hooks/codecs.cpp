@@ -5,10 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -45,7 +47,84 @@ std::vector<float> through(Codec const& codec, std::vector<float> const& values)
 
 constexpr std::size_t sizes[] = {0, 1, 2, 7, 8, 9, 63, 64, 65, 128, 1000};
 
+template <class T>
+void append(std::vector<std::byte>& message, T const& x) {
+  auto const bytes = std::as_bytes(std::span(&x, 1));
+  message.insert(message.end(), bytes.begin(), bytes.end());
+}
+
+// What the codecs send, value by value.
+std::vector<std::byte> message_of(top_k const& codec, std::vector<float> const& values) {
+  std::vector<std::uint32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0u);
+  auto const magnitude = [&](std::uint32_t i) { return std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff; };
+  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    return magnitude(a) != magnitude(b) ? magnitude(a) > magnitude(b) : a < b;
+  });
+  order.resize(codec.count(values.size()));
+  std::ranges::sort(order);
+  std::vector<std::byte> out;
+  for (std::uint32_t const i : order) append(out, i), append(out, values[i]);
+  return out;
+}
+std::vector<std::byte> message_of(eight_bit_blocks const&, std::vector<float> const& values) {
+  std::vector<std::byte> out;
+  for (std::size_t begin = 0; begin < values.size(); begin += 64) {
+    std::span const block = std::span(values).subspan(begin, std::min<std::size_t>(64, values.size() - begin));
+    float largest = 0;
+    bool const finite = std::ranges::all_of(block, [](float x) { return std::isfinite(x); });
+    for (float const x : block) largest = std::max(largest, finite ? std::abs(x) : 0);
+    int const exponent = largest == 0 ? -132 : std::max(-132, std::ilogb(largest) - 6);
+    append(out, static_cast<std::uint8_t>(finite ? exponent + 132 : 255));
+    for (float const x : block) {
+      double const units = std::round(std::ldexp(static_cast<double>(x), -exponent));  // ties away from zero
+      append(out, static_cast<std::int8_t>(finite ? std::clamp(units, -127.0, 127.0) : 0));
+    }
+  }
+  return out;
+}
+std::vector<std::byte> message_of(one_bit_signs const&, std::vector<float> const& values) {
+  double sum = 0;
+  for (float const x : values) sum += std::abs(static_cast<double>(x));
+  std::vector<std::byte> out;
+  if (values.empty()) return out;
+  append(out, static_cast<float>(sum / static_cast<double>(values.size())));
+  out.resize(out.size() + (values.size() + 7) / 8);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (std::signbit(values[i]) && values[i] != 0) out[4 + i / 8] |= std::byte{1} << (i % 8);
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("codecs send what their definitions say, bit for bit") {
+  std::mt19937 random(4);
+  auto const check = [](auto const& codec, std::vector<float> const& values) {
+    std::vector<std::byte> sent(codec.message_bytes(values.size()));
+    codec.encode(values, sent.data());
+    CHECK(sent == message_of(codec, values));
+  };
+  for (int round = 0; round < 200; ++round)
+    for (std::size_t const n : sizes) {
+      CAPTURE(round);
+      CAPTURE(n);
+      auto values = awkward_values(n, random);
+      // Halves of units and their neighbours, and equal magnitudes.
+      if (round % 4 == 1)
+        for (float& x : values) {
+          x = std::round(x * 80) / 4;
+          if (random() % 2 == 0) x = std::nextafter(x, static_cast<float>(random() % 200) - 100);
+        }
+      if (round % 4 == 2)
+        for (float& x : values) x = std::round(x * 2);
+      if (round % 4 == 3 && n > 0)
+        values[random() % n] =
+            random() % 2 == 0 ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+      for (double const share : {0.0, 0.05, 0.5, 1.0}) check(top_k{.share = share}, values);
+      check(eight_bit_blocks{}, values);
+      check(one_bit_signs{}, values);
+    }
+}
 
 TEST_CASE("top_k sends the largest values exactly") {
   std::mt19937 random(1);

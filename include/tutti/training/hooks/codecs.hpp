@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -48,18 +48,14 @@ struct top_k {
                    .what = tutti::detail::join(
                        {"top_k counts positions with 32 bits, but a bucket has ", values.size(), " values"}),
                    .way_out = "divide the largest parameters, or use another codec"});
-    std::vector<std::uint32_t> order(values.size());
-    std::iota(order.begin(), order.end(), std::uint32_t{0});
-    auto const chosen = order.begin() + static_cast<std::ptrdiff_t>(count(values.size()));
-    auto const larger = [&](std::uint32_t a, std::uint32_t b) {
-      std::uint32_t const x = magnitude(values[a]), y = magnitude(values[b]);
-      return x != y ? x > y : a < b;
-    };
-    if (chosen != order.end()) std::nth_element(order.begin(), chosen, order.end(), larger);
-    std::sort(order.begin(), chosen);
-    for (auto at = order.begin(); at != chosen; ++at, message += sizeof(entry)) {
-      entry const one{*at, values[*at]};
+    auto const [threshold, of_equal] = smallest_sent(values, count(values.size()));
+    std::size_t equal = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint32_t const m = magnitude(values[i]);
+      if (m < threshold || (m == threshold && equal++ >= of_equal)) continue;
+      entry const one{static_cast<std::uint32_t>(i), values[i]};
       std::memcpy(message, &one, sizeof one);
+      message += sizeof one;
     }
   }
   void decode(std::byte const* message, std::span<float> out) const {
@@ -78,6 +74,28 @@ struct top_k {
   };
   // In the order of magnitudes, and of NaNs above infinity.
   static std::uint32_t magnitude(float x) noexcept { return std::bit_cast<std::uint32_t>(x) & 0x7fffffff; }
+
+  struct limit {
+    std::uint32_t magnitude = 0xffffffff;
+    std::size_t of_equal = 0;  // how many values of this magnitude are sent
+  };
+  // Counts the values by the first digits of their magnitudes, and sorts only those that share their digits with the one sought.
+  static limit smallest_sent(std::span<float const> values, std::size_t sent) {
+    constexpr int shift = 20;
+    if (sent == 0) return {};
+    std::vector<std::size_t> counts(std::size_t{1} << (31 - shift));
+    for (float const x : values) ++counts[magnitude(x) >> shift];
+    std::size_t digits = counts.size() - 1, larger = 0;
+    for (; larger + counts[digits] < sent; --digits) larger += counts[digits];
+    std::vector<std::uint32_t> near;
+    near.reserve(counts[digits]);
+    for (float const x : values)
+      if (std::uint32_t const m = magnitude(x); m >> shift == digits) near.push_back(m);
+    auto const at = near.begin() + static_cast<std::ptrdiff_t>(sent - larger - 1);
+    std::nth_element(near.begin(), at, near.end(), std::greater<>());
+    larger += static_cast<std::size_t>(std::count_if(near.begin(), at, [&](std::uint32_t m) { return m > *at; }));
+    return {*at, sent - larger};
+  }
 };
 
 // Blocks of 64 values that share a power of two as their unit. Each value is sent as a whole number of units from -127 to
@@ -97,8 +115,14 @@ struct eight_bit_blocks {
         message = std::fill_n(message, part.size(), std::byte{0});
         continue;
       }
-      double const units_of_one = std::ldexp(1.0, -exponent);
-      for (float const x : part) *message++ = static_cast<std::byte>(whole(static_cast<double>(x) * units_of_one));
+      // In two factors, because their product may be larger than any float.
+      float const first = std::ldexp(1.0f, -exponent / 2), second = std::ldexp(1.0f, -exponent - -exponent / 2);
+      auto const round = [&](std::size_t n) {
+        for (std::size_t i = 0; i < n; ++i) message[i] = static_cast<std::byte>(whole(part[i] * first * second));
+      };
+      if (part.size() == block) round(block);  // a constant, for which compilers use vector instructions
+      else round(part.size());
+      message += part.size();
     }
   }
   void decode(std::byte const* message, std::span<float> out) const noexcept {
@@ -118,15 +142,21 @@ struct eight_bit_blocks {
 
   // The exponent of a unit of which the largest magnitude of the block has fewer than 128.
   static int exponent_for(std::span<float const> part) noexcept {
-    float largest = 0;
-    for (float const x : part) {
-      if (!std::isfinite(x)) return not_finite;
-      largest = std::max(largest, std::abs(x));
-    }
+    auto const largest_of = [&](std::size_t n) {
+      std::int32_t out = 0;  // magnitudes as integers have the order of magnitudes, and NaNs are above infinity
+      for (std::size_t i = 0; i < n; ++i) out = std::max(out, std::bit_cast<std::int32_t>(part[i]) & 0x7fffffff);
+      return std::bit_cast<float>(out);
+    };
+    float const largest = part.size() == block ? largest_of(block) : largest_of(part.size());
+    if (!std::isfinite(largest)) return not_finite;
     return largest == 0 ? lowest : std::max(lowest, std::ilogb(largest) - 6);
   }
-  // The nearest whole number; of two the larger in magnitude.
-  static int whole(double x) noexcept { return std::clamp(static_cast<int>(x < 0 ? x - 0.5 : x + 0.5), -127, 127); }
+  // The nearest whole number; of two the larger in magnitude. The fraction is exact, unlike x + 0.5.
+  static int whole(float x) noexcept {
+    int const truncated = static_cast<int>(x);
+    float const fraction = x - static_cast<float>(truncated);
+    return std::clamp(truncated + (fraction >= 0.5f ? 1 : 0) - (fraction <= -0.5f ? 1 : 0), -127, 127);
+  }
 };
 
 // The sign of each value; all have the mean magnitude of the bucket. 1 bit for each value, and 4 bytes. Zero counts as
@@ -138,21 +168,42 @@ struct one_bit_signs {
   void encode(std::span<float const> values, std::byte* message) const noexcept {
     if (values.empty()) return;
     double sum = 0;
-    for (float const x : values) sum += std::abs(static_cast<double>(x));
+    std::byte* const bits = message + sizeof(float);
+    std::size_t i = 0;
+    for (; i + 8 <= values.size(); i += 8) {
+      bits[i / 8] = signs_of(values.data() + i, 8);
+      for (std::size_t k = 0; k < 8; ++k) sum += std::abs(static_cast<double>(values[i + k]));
+    }
+    if (i < values.size()) bits[i / 8] = signs_of(values.data() + i, values.size() - i);
+    for (; i < values.size(); ++i) sum += std::abs(static_cast<double>(values[i]));
     auto const mean = static_cast<float>(sum / static_cast<double>(values.size()));
     std::memcpy(message, &mean, sizeof mean);
-    std::byte* const bits = message + sizeof mean;
-    std::fill_n(bits, (values.size() + 7) / 8, std::byte{0});
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (std::signbit(values[i]) && values[i] != 0) bits[i / 8] |= std::byte{1} << (i % 8);
   }
   void decode(std::byte const* message, std::span<float> out) const noexcept {
     if (out.empty()) return;
-    float mean;
+    std::uint32_t mean;
     std::memcpy(&mean, message, sizeof mean);
     std::byte const* const bits = message + sizeof mean;
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = (bits[i / 8] >> (i % 8) & std::byte{1}) == std::byte{0} ? mean : -mean;
+    std::size_t i = 0;
+    for (; i + 8 <= out.size(); i += 8) give_signs(mean, bits[i / 8], out.data() + i, 8);
+    if (i < out.size()) give_signs(mean, bits[i / 8], out.data() + i, out.size() - i);
+  }
+
+ private:
+  static constexpr std::uint32_t sign = 0x80000000;
+
+  // Eight values at a time, without branches, so that compilers use vector instructions. Bits above `sign` alone are negative
+  // numbers but -0.
+  static std::byte signs_of(float const* values, std::size_t n) noexcept {
+    unsigned out = 0;
+    for (std::size_t k = 0; k < n; ++k)
+      out |= static_cast<unsigned>(std::bit_cast<std::uint32_t>(values[k]) > sign) << k;
+    return static_cast<std::byte>(out);
+  }
+  static void give_signs(std::uint32_t mean, std::byte bits, float* out, std::size_t n) noexcept {
+    auto const all = std::to_integer<std::uint32_t>(bits);
+    for (std::size_t k = 0; k < n; ++k)
+      out[k] = std::bit_cast<float>(mean ^ ((all & std::uint32_t{1} << k) != 0 ? sign : 0));
   }
 };
 
