@@ -546,4 +546,63 @@ void check_loss_beside(Comm& comm, Leave const& leave, shared_count& reduced, sh
   }
 }
 
+// Three buckets are in flight at once, on ranks that report their gradients in different orders. The last rank begins none before the
+// others have all three in flight; and of one bucket it holds back what it contributes, until the two others have ended on all ranks.
+template <class Comm>
+void check_buckets_together(Comm& comm, shared_count& begun, shared_count& ended) {
+  constexpr std::size_t buckets = 3, number = 3 * buckets, count = 50;
+  bool const is_last = comm.rank() == comm.size() - 1;
+  std::size_t held = 0;
+  std::vector<work> works(buckets);
+  Comm* held_on = nullptr;
+  std::span<float> held_gradients;
+  auto const hook = [&](training::bucket<float> const& some, Comm& on) {
+    if (is_last && some.index == held) {
+      held_on = &on;
+      held_gradients = some.gradients;
+      return work();
+    }
+    return works[some.index] = training::average{}(some, on);
+  };
+  std::vector<std::vector<float>> parameters(number, std::vector<float>(count));
+  std::size_t const bytes = number / buckets * count * sizeof(float);
+  training::data_parallel model(
+      comm, parameters,
+      {.buckets = {.bytes = bytes, .first_bytes = bytes}, .concurrent = static_cast<int>(buckets), .rebuild = false},
+      hook);
+  expect(model.plan().buckets.size() == buckets, "the test has another number of buckets");
+  std::mt19937 random(static_cast<unsigned>(comm.rank()) + 5);
+  std::vector<std::size_t> order(number);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  int rounds = 0;
+  for (int repeat = 0; repeat < 4; ++repeat)
+    for (held = 0; held < buckets; ++held) {
+      int const others = ++rounds * (comm.size() - 1);
+      if (is_last) begun.await(others, "the others have not begun three buckets");
+      std::ranges::shuffle(order, random);
+      for (std::size_t const i : order) {
+        std::ranges::fill(model.gradient(i), static_cast<float>(comm.rank() + static_cast<int>(i) * rounds));
+        model.ready(i);
+      }
+      if (!is_last) {
+        for (work const& one : works) expect(!one.done(), "a bucket is not in flight");
+        begun.add();
+      }
+      for (std::size_t b = 0; b < buckets; ++b)
+        if (b != held) works[b].wait();
+      if (is_last) {
+        ended.await(others, "the others have not ended two of three buckets");
+        all_reduce(async(*held_on), held_gradients, mean{}).wait();
+      } else {
+        expect(!works[held].done(), "a bucket has ended to which a rank has not contributed");
+        ended.add();
+      }
+      model.finish();
+      for (std::size_t i = 0; i < number; ++i)
+        for (float const x : model.gradient(i))
+          expect(x == static_cast<float>(comm.size() - 1) / 2 + static_cast<float>(static_cast<int>(i) * rounds),
+                 "a mean is wrong");
+    }
+}
+
 }  // namespace tutti::testing

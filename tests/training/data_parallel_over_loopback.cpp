@@ -29,6 +29,14 @@ TEST_CASE("gradients in buckets are averaged over loopback") {
   }
 }
 
+TEST_CASE("several buckets are in flight at once over loopback") {
+  for (int const ranks : ranks_to_test({2, 3, 4, 8})) {
+    CAPTURE(ranks);
+    shared_count begun, ended;
+    CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_buckets_together(comm, begun, ended); }));
+  }
+}
+
 TEST_CASE("ranks that train different models are told so over loopback") {
   for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);

@@ -91,6 +91,14 @@ TEST_CASE("statistics name the bucket that was awaited longest") {
   CHECK(seen.overlap() == 0);
 }
 
+TEST_CASE("several buckets are in flight at once over shm") {
+  for (int const ranks : ranks_to_test({2, 3, 4, 8})) {
+    CAPTURE(ranks);
+    shared_count begun, ended;
+    CHECK_NOTHROW(run_local(ranks, [&](auto& comm) { check_buckets_together(comm, begun, ended); }));
+  }
+}
+
 TEST_CASE("ranks that train different models are told so over shm") {
   for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
