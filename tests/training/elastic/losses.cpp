@@ -106,6 +106,54 @@ TEST_CASE("ranks that have completed different steps return to the last one that
   }
 }
 
+TEST_CASE("survivors that list other arrays than before are told which") {
+  struct mistake {
+    char const* text;
+    std::vector<training::saved_array> (*arrays)(std::vector<float>& a, std::vector<float>& b,
+                                                 std::vector<double>& wide);
+  };
+  mistake const mistakes[] = {
+      {"has array second, replicated, 8 elements of 4 bytes, but had array first, replicated, 8 elements of 4 bytes",
+       [](auto& a, auto& b, auto&) {
+         return std::vector{training::replicated("second", b), training::replicated("first", a)};
+       }},
+      {"has array second, replicated, 8 elements of 8 bytes, but had array second, replicated, 8 elements of 4 bytes",
+       [](auto& a, auto&, auto& wide) {
+         return std::vector{training::replicated("first", a), training::replicated("second", wide)};
+       }},
+      {"has no further array, but had array second, replicated, 8 elements of 4 bytes before",
+       [](auto& a, auto&, auto&) { return std::vector{training::replicated("first", a)}; }},
+  };
+  for (mistake const& one : mistakes) {
+    CAPTURE(one.text);
+    std::string const name = toy_job::new_name();
+    std::vector<pid_t> processes;
+    for (int r = 0; r < 3; ++r)
+      processes.push_back(fork_rank(name, r, 3, "60", [&] {
+        std::vector<float> a(8, 1), b(8, 2);
+        std::vector<double> wide(8);
+        error const thrown = error_of([&] {
+          training::elastic_loop loop;
+          loop.run(
+              toy_steps,
+              [&](auto& comm) {
+                if (comm.size() < 3) return one.arrays(a, b, wide);
+                return std::vector{training::replicated("first", a), training::replicated("second", b)};
+              },
+              [&](auto& comm, std::uint64_t number) {
+                if (r == 1 && number == 3) ::raise(SIGKILL);
+                barrier(comm);
+              });
+          return 0;
+        });
+        expect_error(thrown, error_code::bad_argument, one.text);
+      }));
+    std::string const wrong = end_of_ranks(processes, std::chrono::seconds(100),
+                                           [](int r, int status) { return r == 1 ? was_killed(status) : status == 0; });
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
+}
+
 TEST_CASE("a rank is lost together with the one that guards its parts") {
   using enum toy_training::place;
   std::vector<toy_kill> const both{{1, 13, begin}, {2, 13, begin}};

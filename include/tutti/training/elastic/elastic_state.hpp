@@ -50,6 +50,8 @@ class elastic_state {
                    "keep such values for each shard of the data, and list those of this rank's shards as divided"});
     });
     counts_ = agree_on_arrays(comm, arrays_, where);
+    lines_.clear();
+    for (auto const& one : arrays_) lines_ += line_about(one) + '\n';
   }
   std::vector<standing> tell(communicator<Transport>& comm, standing mine, std::source_location where) {
     snapshot const* const last = snapshots_.last();
@@ -88,6 +90,7 @@ class elastic_state {
   void take_snapshot(communicator<Transport>& comm, std::source_location where) {
     auto const p = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
     snapshot& mine = snapshots_.take({generation, step}, comm.rank(), comm.size(), counts_, arrays_);
+    mine.lines = lines_;
     if (p > 1 && has_divided()) {
       std::vector<std::size_t> sends(p), receives(p);
       auto const before = static_cast<std::size_t>(mine.guarded_rank());
@@ -136,6 +139,8 @@ class elastic_state {
     snapshot const* const mine = snapshots_.find(when);
     std::vector<int> const ranks = all_gather(comm, mine != nullptr ? mine->rank : -1, {}, where);  // in its generation
     auto const holder = static_cast<int>(std::ranges::find_if(ranks, [](int r) { return r >= 0; }) - ranks.begin());
+    expect_same_arrays(lines_, broadcast_text(comm, mine != nullptr ? mine->lines : "", holder, where), comm.rank(),
+                       where);
     std::vector<std::uint64_t> before = mine != nullptr ? mine->counts : std::vector<std::uint64_t>();
     std::array<std::size_t, 1> size{before.size()};
     broadcast(comm, size, holder, {}, where);
@@ -202,6 +207,7 @@ class elastic_state {
   training::checkpoints checkpoints_;
   snapshots snapshots_;
   std::vector<training::saved_array> arrays_;
+  std::string lines_;                  // about each of them
   std::vector<std::uint64_t> counts_;  // counts_[rank * arrays + array] elements
 };
 

@@ -5,7 +5,10 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +28,7 @@ struct moment {
 struct snapshot {
   moment when{};
   int rank = 0, ranks = 1;              // of the generation
+  std::string lines{};                  // about each array
   std::vector<std::uint64_t> counts{};  // elements: counts[rank * arrays + array], of all its ranks
   std::vector<std::byte> replicated{};  // one array after another
   std::vector<std::byte> divided{};     // this rank's parts, one array after another
@@ -33,6 +37,10 @@ struct snapshot {
   // The rank whose parts this one guards.
   int guarded_rank() const { return (rank + ranks - 1) % ranks; }
 };
+
+// Throws error, bad_argument, for the first array that differs between two lists of lines.
+[[gnu::cold]] void expect_same_arrays(std::string_view now, std::string_view before, int rank,
+                                      std::source_location where);
 
 // The last two, which suffice because no rank takes one before all others have taken the one before it. So of the snapshots
 // that are the last of some rank, every rank has the oldest.

@@ -3,10 +3,32 @@
 #pragma once
 
 #include <algorithm>
+#include <source_location>
+#include <string_view>
 
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/training/elastic/snapshots.hpp"
 
 namespace tutti::detail {
+
+TUTTI_INLINE void expect_same_arrays(std::string_view now, std::string_view before, int rank,
+                                     std::source_location where) {
+  while (!now.empty() || !before.empty()) {
+    std::string_view const one = now.substr(0, now.find('\n')), former = before.substr(0, before.find('\n'));
+    if (one != former) {
+      constexpr std::string_view none = "no further array";
+      throw error({.code = error_code::bad_argument,
+                   .rank = rank,
+                   .what = join({"the state of elastic training has ", one.empty() ? none : one, ", but had ",
+                                 former.empty() ? none : former, " before"}),
+                   .way_out = "list the same arrays in the same order whenever the ranks change",
+                   .where = where});
+    }
+    now.remove_prefix(std::min(now.size(), one.size() + 1));
+    before.remove_prefix(std::min(before.size(), former.size() + 1));
+  }
+}
 
 // The elements of an array that come before those of a rank.
 TUTTI_INLINE std::uint64_t elements_before(std::span<std::uint64_t const> counts, std::size_t rank, std::size_t array,
