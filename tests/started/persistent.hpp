@@ -105,8 +105,7 @@ void check_prepared_wrong(Comm& comm) {
   expect(call.done() && call.test(), "what was never started has not ended");
   for (persistent* operation : {&call, &receive}) {
     operation->start();
-    expect_error(error_of([&] { operation->start(); }), error_code::bad_argument,
-                 "a prepared call was started again");
+    expect_error(error_of([&] { operation->start(); }), error_code::bad_argument, "a prepared call was started again");
     if (operation == &receive) message.start();
     operation->wait();
   }
