@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A program that is compiled with the flags of pkg-config, without CMake: with the headers alone, and with the compiled library.
+# A program that is compiled with the flags of pkg-config, without CMake: with the headers alone, which cause no warning even where a
+# project asks for many, and with the compiled library.
 # usage: pkg_config.sh PKG_CONFIG COMPILER PREFIX VERSION PROGRAM
 set -eu
 pkg_config=$1 compiler=$2 prefix=$3 version=$4 program=$5
@@ -15,6 +16,7 @@ if [ "$found" != "$version" ]; then
 fi
 
 # Word splitting is what a Makefile does with these flags.
-"$compiler" -std=c++20 -fsyntax-only "$sources/main.cpp" $("$pkg_config" --cflags tutti)
+strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
+"$compiler" -std=c++20 -fsyntax-only $strict -include tutti/training.hpp "$sources/main.cpp" $("$pkg_config" --cflags tutti)
 "$compiler" -std=c++20 "$sources/main.cpp" "$sources/other.cpp" $("$pkg_config" --cflags --libs tutti-compiled) -o "$program"
 "$program"

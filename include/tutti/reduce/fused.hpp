@@ -63,7 +63,7 @@ enum class held { all, shard };
 template <class Step, class S, int Arrays, held Elements = held::all>
 struct arrays_step {
   Step step;
-  S* arrays[Arrays];
+  S* arrays[static_cast<std::size_t>(Arrays)];
 };
 
 }  // namespace detail
@@ -152,7 +152,7 @@ struct step_with_rate {
   Step step;
   F const* rate;
 
-  template <class A, class S, int Arrays>
+  template <class A, class S, std::size_t Arrays>
   TUTTI_HOST_DEVICE auto operator()(A const& x, S (&values)[Arrays]) const {
     Step now = step;
     now.rate = *rate;

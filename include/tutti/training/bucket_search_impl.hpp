@@ -69,7 +69,7 @@ TUTTI_INLINE void bucket_search::judge(std::chrono::nanoseconds agreed) {
     return;
   }
   std::size_t wins = 0;
-  for (std::size_t r = 0; r < rounds; ++r) wins += is_cheaper(trials_[1], r) ? 1 : 0;
+  for (std::size_t r = 0; r < rounds; ++r) wins += is_cheaper(trials_[1], r) ? 1u : 0u;
   if (wins == wins_in_final) settle(1);
   else if (rounds - wins > rounds_of_final - wins_in_final) settle(0);
 }

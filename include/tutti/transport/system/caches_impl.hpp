@@ -27,7 +27,7 @@ TUTTI_INLINE cpu_set_t parse_cores(char const* list) {
 
 TUTTI_INLINE int lowest_core(cpu_set_t const& cores) {
   int core = 0;
-  while (core < CPU_SETSIZE && !CPU_ISSET(core, &cores)) ++core;
+  while (core < CPU_SETSIZE && !CPU_ISSET(static_cast<std::size_t>(core), &cores)) ++core;
   return core;
 }
 
