@@ -8,6 +8,9 @@
     __cplusplus < 202002L
 #include <tutti needs g++ 12 or clang 16, or a later one, and -std=c++20 or later>
 #endif
+#if !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
+#include <tutti needs exceptions, by which it reports errors: compile without -fno-exceptions>
+#endif
 
 #define TUTTI_VERSION_MAJOR 0
 #define TUTTI_VERSION_MINOR 1
