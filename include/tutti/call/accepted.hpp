@@ -76,7 +76,10 @@ consteval bool expect_array() {
   else if constexpr (std::is_pointer_v<plain>)
     static_assert(never<R>, "a pointer does not say how many elements there are; pass std::span(pointer, count)");
   else if constexpr (!array_argument<R>)
-    static_assert(never<R>, "this argument is not an array; pass a std::vector, std::array or std::span");
+    static_assert(
+        never<R>,
+        "this argument is not an array; pass a std::vector, std::array or std::span (of a single value next to an "
+        "array: std::span(&value, 1))");
   else if constexpr (is_vector_of_bits<R>)
     static_assert(
         never<R>,
