@@ -4,6 +4,7 @@
 
 #include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
 
+#include "tutti/device/cuda/devices.cuh"
 #include "tutti/device/cuda/nvtx.cuh"
 #include "tutti/device/cuda/runtime.cuh"
 #include "tutti/device/cuda/types.cuh"

@@ -7,4 +7,5 @@
 #include "tutti/device/api/ipc_window.hpp"
 #include "tutti/device/api/kernels.cuh"
 #include "tutti/device/api/local_window.hpp"
+#include "tutti/device/cuda/devices.cuh"
 #include "tutti/device/on/window.hpp"

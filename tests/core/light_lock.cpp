@@ -45,12 +45,40 @@ TEST_CASE("light_lock: one thread at a time holds it, before and after the proce
   CHECK(sum == lock_threads * lock_repeats);
 }
 
+TEST_CASE("light_lock: of two threads that try at the same moment, one holds it") {
+  constexpr int lock_rounds = 20'000;
+  td::light_lock lock;
+  std::atomic<int> arrived{0}, holders{0};
+  int wrong = 0;
+  auto const try_often = [&](bool counts) {
+    int expected = 0;
+    auto const meet = [&] {
+      expected += 2;
+      ++arrived;
+      for (int looks = 0; arrived < expected; ++looks)
+        if (looks > 1000) std::this_thread::yield();
+    };
+    for (int round = 0; round < lock_rounds; ++round) {
+      meet();
+      bool const got = lock.try_lock();
+      if (got) ++holders;
+      meet();
+      if (got) lock.unlock();
+      if (counts && holders.exchange(0) != 1) ++wrong;
+    }
+  };
+  std::thread other([&] { try_often(false); });
+  try_often(true);
+  other.join();
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("counters of a process keep their value when it gets more threads") {
   std::atomic<std::size_t> jobs{0};
-  td::count_up(jobs, 3);
+  td::increase(jobs, 3);
   on_lock_threads([&] {
-    td::count_up(jobs, 2);
-    td::count_down(jobs, 1);
+    td::increase(jobs, 2);
+    td::decrease(jobs, 1);
   });
   CHECK(jobs.load() == 3 + lock_threads * lock_repeats);
 }

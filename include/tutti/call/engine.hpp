@@ -18,6 +18,7 @@
 #include "tutti/call/grown_memory.hpp"
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/made_once.hpp"
+#include "tutti/core/sole_user.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
 #include "tutti/fault/faults_in_call.hpp"
@@ -66,11 +67,10 @@ class engine : public faults_in_call<Transport> {
   void enter(std::source_location where) {
     process.expect_this(where);
     if constexpr (bound_to_thread<Transport>) transport().expect_thread();
-    if (occupied_.load(std::memory_order_relaxed) != vacant) [[unlikely]]
-      enter_if_vacant(where);
-    occupied_.store(taken, std::memory_order_relaxed);
+    if (!caller_.enter()) [[unlikely]]
+      report_call_of_other_thread(where);
   }
-  void leave() noexcept { occupied_.store(when_vacant_, std::memory_order_relaxed); }
+  void leave() noexcept { caller_.leave(); }
   // Throws if the communicator already has a fault.
   void begin(plan const& p, std::source_location where) {
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
@@ -153,7 +153,6 @@ class engine : public faults_in_call<Transport> {
   static constexpr bool waits_in_library =
       requires(typename peer_states<Transport>::board_type const& board) { board.inside_mpi(); };
 
-  [[gnu::cold, gnu::noinline]] void enter_if_vacant(std::source_location where);
   // Throws error: bad_argument, or the fault that has left the call of this thread without an end.
   [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
 
@@ -169,19 +168,14 @@ class engine : public faults_in_call<Transport> {
 
   grown_memory<Transport> inbox_;
   std::uint64_t history_ = 0;  // a hash of all calls
-  // Whether a thread is in a call. A thread that finds it vacant takes it without an atomic operation, so two threads that
-  // enter within nanoseconds of each other go unnoticed. With TUTTI_CHECK=threads or TUTTI_LOG=debug it is to_exchange
-  // instead of vacant, and threads take it by an atomic exchange, which waits until all stores have drained.
-  enum occupancy : std::uint8_t { vacant, to_exchange, taken };
-  occupancy const when_vacant_ = this->environment.finds_every_thread() ? to_exchange : vacant;
-  std::atomic<occupancy> occupied_ = when_vacant_;
+  sole_user caller_{this->environment.finds_every_thread()};
   std::mutex introducing_;  // names, and reasons to leave
   shared_places places_;
   std::atomic<std::uint64_t> refused_ = 0;  // in place of which call one was refused
   std::shared_ptr<engine> const itself_{this, [](engine*) {}};
 
  public:
-  // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and occupied_, which every call
+  // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and caller_, which every call
   // uses, stay in one cache line.
   grown_memory<Transport> windows;
 };
@@ -232,11 +226,6 @@ engine<Transport>::~engine() {
     levels->leave();
   }
   transport().leave();
-}
-
-template <transport Transport>
-void engine<Transport>::enter_if_vacant(std::source_location where) {
-  if (when_vacant_ == vacant || occupied_.exchange(taken) == taken) report_call_of_other_thread(where);
 }
 
 template <transport Transport>

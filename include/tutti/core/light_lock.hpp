@@ -13,7 +13,7 @@
 
 namespace tutti::detail {
 
-// Whether this process has never had a second thread. A thread that is started later sees what was stored before.
+// Whether the C library knows that this process has no other thread. One that is started later sees what was stored before.
 inline bool has_one_thread() noexcept {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
@@ -22,12 +22,12 @@ inline bool has_one_thread() noexcept {
 #endif
 }
 
-inline void count_up(std::atomic<std::size_t>& to, std::size_t n) noexcept {
+inline void increase(std::atomic<std::size_t>& to, std::size_t n) noexcept {
   if (has_one_thread()) to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   else to.fetch_add(n, std::memory_order_relaxed);
 }
 // A thread that reads the result sees all that this one did before.
-inline void count_down(std::atomic<std::size_t>& from, std::size_t n) noexcept {
+inline void decrease(std::atomic<std::size_t>& from, std::size_t n) noexcept {
   if (has_one_thread()) from.store(from.load(std::memory_order_relaxed) - n, std::memory_order_relaxed);
   else from.fetch_sub(n, std::memory_order_release);
 }

@@ -59,10 +59,10 @@ class progress_list {
   // The number of calls pending in this process. Most programs never have one, and touch nothing else here.
   static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
   static void count_started() noexcept {
-    if (has_one_thread()) return count_up(background_jobs, 1);  // there is no progress_thread to wake
+    if (has_one_thread()) return increase(background_jobs, 1);  // there is no progress_thread to wake
     if (background_jobs.fetch_add(1, std::memory_order_relaxed) == 0) of_process().wake();
   }
-  static void count_ended(std::size_t calls) noexcept { count_down(background_jobs, calls); }
+  static void count_ended(std::size_t calls) noexcept { decrease(background_jobs, calls); }
 
   // While one exists, a thread of the program waits and drives all calls, so the progress_thread would only be in its
   // way.

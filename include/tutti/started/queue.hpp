@@ -89,11 +89,11 @@ class call_queue : public pending_calls {
       list_now();
   }
   void count_started() noexcept {
-    count_up(count_, 1);
+    increase(count_, 1);
     progress_list::count_started();
   }
   void count_ended(std::size_t calls = 1) noexcept {
-    count_down(count_, calls);
+    decrease(count_, calls);
     progress_list::count_ended(calls);
   }
 

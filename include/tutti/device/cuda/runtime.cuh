@@ -282,25 +282,4 @@ static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<c
 static_assert(detail::teaming_device<cuda_device>);
 #endif
 
-// The GPU of a rank, by its number among the ranks of its node, which take turns on the GPUs that this process sees. Throws error:
-// system, if there is none.
-//
-//   tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
-inline cuda_device cuda_device_of(int local_rank) {
-  int count = 0;
-  detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (count == 0)
-    throw error({.code = error_code::system,
-                 .what = "this process sees no GPU",
-                 .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
-  return cuda_device(local_rank % count);
-}
-
-// All GPUs that this process sees.
-inline std::vector<cuda_device> cuda_devices() {
-  std::vector<cuda_device> out;
-  for (int i = 0; i < cuda_device_count(); ++i) out.emplace_back(i);
-  return out;
-}
-
 }  // namespace tutti

@@ -78,6 +78,8 @@ class elastic_power_sgd {
   void begin_second();
   void add_second(std::size_t k);
   void write_means(std::span<float> out);
+  // Adds what a shard has put into one_.
+  void add_to_sums();
   // Means over the shards.
   void take_sums(std::span<float> out) const;
 

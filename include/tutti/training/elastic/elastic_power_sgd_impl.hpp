@@ -71,7 +71,7 @@ TUTTI_INLINE void elastic_power_sgd::add_first(std::size_t k, std::span<float co
     for (std::size_t i = 0; i < from.size(); ++i) residual[i] += from[i];
     tutti::detail::multiply(residual, {options_.rank, to, std::span(factors_).subspan(m.in_second, m.second)});
   }
-  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += one_[i];
+  add_to_sums();
 }
 
 TUTTI_INLINE void elastic_power_sgd::begin_second() {
@@ -95,7 +95,7 @@ TUTTI_INLINE void elastic_power_sgd::add_second(std::size_t k) {
     tutti::detail::multiply_transposed(residual, sent);
     tutti::detail::subtract(residual, sent);
   }
-  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += one_[i];
+  add_to_sums();
 }
 
 TUTTI_INLINE void elastic_power_sgd::write_means(std::span<float> out) {
@@ -112,6 +112,10 @@ TUTTI_INLINE void elastic_power_sgd::write_means(std::span<float> out) {
     // What is no number would remain so in all steps to come; zeros are replaced.
     if (!std::ranges::all_of(q, [](float x) { return std::isfinite(x); })) std::ranges::fill(q, 0.0f);
   }
+}
+
+TUTTI_INLINE void elastic_power_sgd::add_to_sums() {
+  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += one_[i];
 }
 
 TUTTI_INLINE void elastic_power_sgd::take_sums(std::span<float> out) const {
