@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/sanitized.hpp"
@@ -28,6 +29,7 @@ using combined_types = type_list<std::int8_t, std::uint16_t, std::int32_t, std::
 #else
 using combined_types = element_types;
 #endif
+using small_floats = type_list<half, bfloat16, float8_e4m3, float8_e5m2>;
 
 constexpr std::size_t margin = 9;
 
@@ -181,7 +183,7 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
     MESSAGE("skipped: this CPU has no AVX2");
     return;
   }
-  // All 2^16 numbers, with one unchanged operand and with one that changes.
+  // All numbers of the type, with one unchanged operand and with one that changes.
   auto const check = []<class T>(auto const& op) {
     CAPTURE(std::string{type_name<T>()});
     std::size_t const n = 0x10000;
@@ -189,8 +191,8 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
     int different = 0;
     for (unsigned seed = 0; seed < 40; seed += sanitized ? 13 : 1) {
       for (std::size_t i = 0; i < n; ++i) {
-        a[i] = T::from_bits(static_cast<std::uint16_t>(i));
-        b[i] = T::from_bits(static_cast<std::uint16_t>(scramble(seed, seed < 20 ? 0 : i)));
+        a[i] = T::from_bits(static_cast<decltype(T::bits)>(i));
+        b[i] = T::from_bits(static_cast<decltype(T::bits)>(scramble(seed, seed < 20 ? 0 : i)));
       }
       T const* const sources[] = {a.data(), b.data(), b.data(), a.data(), b.data()};
       T *const to_wide = wide.data(), *const to_plain = plain.data();
@@ -209,7 +211,7 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
   };
   // A multiplication and an addition that some CPUs might fuse and others not.
   auto const fusible = [](float x, float y) { return x * 0.7f + y; };
-  for_each_type(type_list<half, bfloat16>{}, [&]<class T>() {
+  for_each_type(small_floats{}, [&]<class T>() {
     check.template operator()<T>(sum{});
     check.template operator()<T>(mean{});
     check.template operator()<T>(tutti::min{});
@@ -217,24 +219,64 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
   });
 }
 
+#endif
+
 TEST_CASE("conversions of packs have the bits of conversions one by one, for every float class") {
-  if (!detail::use_widest) return;
-  // One source and an operation with only an epilogue: a conversion to float and back, for all 2^16 patterns.
+  // One source and an operation with only an epilogue: a conversion to float and back, for all patterns of bits.
   struct scale : sum {
     float finish(float x, int) const { return x; }
   };
-  for_each_type(type_list<half, bfloat16>{}, []<class T>() {
-    std::vector<T> from(0x10000), to(0x10000);
-    for (std::size_t i = 0; i < from.size(); ++i) from[i] = T::from_bits(static_cast<std::uint16_t>(i));
-    T const* const source = from.data();
-    T* const destination = to.data();
-    combine(one_thread{}, &source, 1, &destination, 1, from.size(), scale{}, {.finish = 1});
-    int different = 0;
-    for (std::size_t i = 0; i < from.size(); ++i) different += to[i].bits != T(float{from[i]}).bits;
-    CHECK(different == 0);
+  auto const check = [] {
+    for_each_type(small_floats{}, []<class T>() {
+      std::vector<T> from(0x10000 + 77), to(from.size());
+      for (std::size_t i = 0; i < from.size(); ++i) from[i] = T::from_bits(static_cast<decltype(T::bits)>(i));
+      T const* const source = from.data();
+      T* const destination = to.data();
+      combine(one_thread{}, &source, 1, &destination, 1, from.size(), scale{}, {.finish = 1});
+      int different = 0;
+      for (std::size_t i = 0; i < from.size(); ++i) different += to[i].bits != T(float{from[i]}).bits;
+      CHECK(different == 0);
+    });
+  };
+  check();
+#if defined(__x86_64__)
+  bool const wide = std::exchange(detail::use_widest, false);
+  check();
+  detail::use_widest = wide;
+#endif
+}
+
+TEST_CASE("rounding of packs has the bits of rounding one by one") {
+  // Sums of two small floats are floats of every class between their numbers, halves of the least and ties included.
+  for_each_type(small_floats{}, []<class T>() {
+    for (float const factor : {1.0f, 0.5f, 0.37f, 0.0625f, 300.0f, -1e-3f}) {
+      auto const scaled = [factor](float x, float y) { return (x + y) * factor; };
+      std::size_t const n = 0x10000 + 77;
+      std::vector<T> a(n), b(n), to(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        a[i] = T::from_bits(static_cast<decltype(T::bits)>(i));
+        b[i] = T::from_bits(static_cast<decltype(T::bits)>(i * 40503 >> 8));
+      }
+      T const* const sources[] = {a.data(), b.data()};
+      T* const destination = to.data();
+      for (bool const wide : {true, false}) {
+#if defined(__x86_64__)
+        bool const had = std::exchange(detail::use_widest, wide && detail::use_widest);
+#endif
+        combine(one_thread{}, sources, 2, &destination, 1, n, scaled);
+#if defined(__x86_64__)
+        detail::use_widest = had;
+#endif
+        int different = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          T const one(scaled(float{a[i]}, float{b[i]}));
+          different += to[i].bits != one.bits && !(float{to[i]} != float{to[i]} && float{one} != float{one});
+        }
+        CHECK(different == 0);
+      }
+    }
   });
 }
-#endif
 
 TEST_CASE("every operation, raw and complete") {
   for_each_type(combined_types{}, []<class T>() {

@@ -9,55 +9,18 @@
 #include <type_traits>
 
 #include "tutti/core/config.hpp"
+#include "tutti/reduce/codes.hpp"
 #include "tutti/reduce/half.hpp"
 
 namespace tutti {
-namespace detail {
-
-// The value of code s eeee mmm is that of a float with exponent rebiased; a subnormal is a whole number of the least one.
-template <int MantissaBits, int Bias>
-struct float8_format {
-  static constexpr std::uint32_t mantissa_shift = 23 - MantissaBits, rebias = std::uint32_t{127 - Bias} << 23;
-  static constexpr std::uint32_t min_normal = rebias + (1u << 23);
-  // Its last bit has the weight of the least subnormal, so adding it makes the adder round.
-  static constexpr float rounder = float_of(std::uint32_t{127 + 24 - Bias - MantissaBits} << 23);
-};
-
-inline constexpr std::uint8_t float8_nan = 0x7f;
-
-// Like half_bits. `greatest` is the code of the greatest finite number. Rounding is monotone, so a value beyond it has a greater
-// code.
-template <int MantissaBits, int Bias>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr std::uint8_t float8_bits(float x, std::uint32_t greatest) {
-  using format = float8_format<MantissaBits, Bias>;
-  constexpr float rounder = format::rounder;
-  constexpr std::uint32_t shift = format::mantissa_shift, half_unit = (1u << (shift - 1)) - 1;
-  std::uint32_t const bits = bits_of(x), sign = (bits >> 24) & 0x80, magnitude = bits & 0x7fffffff;
-  std::uint32_t const normal = (magnitude - format::rebias + half_unit + ((magnitude >> shift) & 1)) >> shift;
-  std::uint32_t const small = bits_of(float_of(magnitude) + rounder) - bits_of(rounder);
-  std::uint32_t const any = select(magnitude < format::min_normal, small, normal);
-  std::uint32_t const finite = sign | select(any < greatest, any, greatest);
-  return static_cast<std::uint8_t>(select(magnitude > float_infinity, float8_nan, finite));
-}
-
-}  // namespace detail
-
 // 4 bits of precision, at most 448. It has no infinity, and one NaN of either sign.
 struct float8_e4m3 {
   std::uint8_t bits = 0;
 
   float8_e4m3() = default;
-  TUTTI_HOST_DEVICE constexpr explicit float8_e4m3(float x) : bits{detail::float8_bits<3, 7>(x, 0x7e)} {}
-  TUTTI_HOST_DEVICE constexpr operator float() const {
-    using format = detail::float8_format<3, 7>;
-    std::uint32_t const sign = (bits & 0x80u) << 24, shifted = (bits & 0x7fu) << format::mantissa_shift;
-    std::uint32_t const normal = shifted + format::rebias;
-    std::uint32_t const small =
-        detail::bits_of(detail::float_of(shifted + format::min_normal) - detail::float_of(format::min_normal));
-    std::uint32_t const finite = detail::select(shifted < (1u << 23), small, normal);
-    std::uint32_t const quiet = detail::float_infinity | 0x400000;
-    return detail::float_of(sign | detail::select((bits & 0x7f) == detail::float8_nan, quiet, finite));
-  }
+  TUTTI_HOST_DEVICE constexpr explicit float8_e4m3(float x)
+      : bits{static_cast<std::uint8_t>(detail::encoded<detail::e4m3_codes>(x))} {}
+  TUTTI_HOST_DEVICE constexpr operator float() const { return detail::decoded<detail::e4m3_codes>(bits); }
   TUTTI_HOST_DEVICE static constexpr float8_e4m3 from_bits(std::uint8_t bits) {
     float8_e4m3 out{};
     out.bits = bits;
@@ -70,10 +33,9 @@ struct float8_e5m2 {
   std::uint8_t bits = 0;
 
   float8_e5m2() = default;
-  TUTTI_HOST_DEVICE constexpr explicit float8_e5m2(float x) : bits{detail::float8_bits<2, 15>(x, 0x7b)} {}
-  TUTTI_HOST_DEVICE constexpr operator float() const {
-    return detail::float_of_half(static_cast<std::uint16_t>(bits << 8));
-  }
+  TUTTI_HOST_DEVICE constexpr explicit float8_e5m2(float x)
+      : bits{static_cast<std::uint8_t>(detail::encoded<detail::e5m2_codes>(x))} {}
+  TUTTI_HOST_DEVICE constexpr operator float() const { return detail::decoded<detail::e5m2_codes>(bits); }
   TUTTI_HOST_DEVICE static constexpr float8_e5m2 from_bits(std::uint8_t bits) {
     float8_e5m2 out{};
     out.bits = bits;

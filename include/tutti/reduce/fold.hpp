@@ -16,6 +16,9 @@ namespace tutti::detail {
 // bytes (sums of float, int8 and bfloat16; GCC 12 -O2 with and without -march=native; AMD EPYC, family 25 model 17).
 inline constexpr std::size_t pack_bytes = 128;
 inline constexpr std::size_t short_packs = 8;
+// Elements of one byte that are combined in float need 32 bytes, because their floats are converted and combined in wider registers.
+template <std::size_t Pack, class A>
+inline constexpr std::size_t short_pack = Pack / (Pack == pack_bytes && sizeof(A) > 1 ? short_packs / 2 : short_packs);
 
 // The number of T that fit into `bytes`, at least one.
 template <class T>
@@ -94,7 +97,7 @@ template <std::size_t Pack, class A, instructions Has, bool Stream, class... Arg
 [[gnu::always_inline]] inline void fold_with(std::size_t count, Arguments const&... arguments) {
   std::size_t done = 0;
   if constexpr (Pack > 1) done = for_packs<Pack, A, Has, Stream>(done, count, arguments...);
-  if constexpr (Pack > short_packs) done = for_packs<Pack / short_packs, A, Has, false>(done, count, arguments...);
+  if constexpr (Pack > short_packs) done = for_packs<short_pack<Pack, A>, A, Has, false>(done, count, arguments...);
   for_packs<1, A, Has, false>(done, count, arguments...);
 }
 

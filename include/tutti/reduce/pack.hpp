@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Conversion of packs of 16-bit floating-point numbers to float and back, and detection of the CPU instructions for it. Every
-// path gives the bits of the conversions in half.hpp.
+// Conversion of packs of 8-bit and 16-bit floating-point numbers to float and back, and detection of the CPU instructions for it.
+// Every path gives the bits of the conversions in half.hpp and float8.hpp.
 #pragma once
 
 #include <concepts>
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tutti/core/config.hpp"
+#include "tutti/reduce/float8.hpp"
 #include "tutti/reduce/half.hpp"
 
 #if defined(__x86_64__)
@@ -33,14 +34,26 @@ inline bool cpu_has_avx2_and_f16c() {
 inline bool use_widest = cpu_has_avx2_and_f16c();
 #endif
 
-// Whether any of T is stored in 16 bits and combined in float.
+// The conversions of a type that is not bfloat16.
+template <class T, int Count>
+struct codes;
+template <int Count>
+struct codes<half, Count> : half_codes<Count> {};
+template <int Count>
+struct codes<float8_e4m3, Count> : e4m3_codes<Count> {};
+template <int Count>
+struct codes<float8_e5m2, Count> : e5m2_codes<Count> {};
+
+template <class T>
+inline constexpr bool has_codes = std::same_as<T, half> || std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>;
+
+// Whether any of T is a small float that is combined in float.
 template <class A, class... T>
-inline constexpr bool converts_packs =
-    std::same_as<A, float> && ((std::same_as<T, half> || std::same_as<T, bfloat16>) || ...);
+inline constexpr bool converts_packs = std::same_as<A, float> && ((std::same_as<T, bfloat16> || has_codes<T>) || ...);
 
 #if !defined(__CUDACC__)
 using eight_halves = short __attribute__((vector_size(16)));
-using eight_floats = float __attribute__((vector_size(32)));
+using eight_floats = lanes<8>::floats;
 #endif
 
 // GCC 12 turns a loop over elements into memcpy and that into `rep movs`, which takes longer than all other work here.
@@ -94,18 +107,58 @@ template <std::size_t N>
   }
 }
 
-// The same without these instructions, which takes many others, and so is compiled once for all operations.
-[[gnu::noinline]] inline void load_halves_plainly(half const* in, float* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]);
+#endif
+
+// Words hold two or four codes each. So many of them are converted at once of a pack of N elements; 0: its elements one by one.
+template <class T, std::size_t N, instructions Has>
+inline constexpr int words_at_once = [] {
+#if !defined(__CUDACC__)
+  if constexpr (has_codes<T>) {
+    constexpr std::size_t bytes = N * sizeof(T);
+    if (Has == instructions::avx2_and_f16c && bytes % 32 == 0) return 8;
+    if (bytes % 16 == 0) return 4;
+  }
+#endif
+  return 0;
+}();
+
+#if !defined(__CUDACC__)
+// Part k of `parts` equal parts of a pack of floats takes code k of every word.
+template <std::size_t N, int Words, class T>
+[[gnu::always_inline]] inline void load_words(T const* in, float* out) {
+  constexpr std::size_t parts = 4 / sizeof(T), width = 8 * sizeof(T);
+  for (std::size_t i = 0; i < N / parts; i += Words) {
+    typename lanes<Words>::words packed;
+    std::memcpy(&packed, in + i * parts, sizeof packed);
+    TUTTI_UNROLL
+    for (std::size_t k = 0; k < parts; ++k) {
+      typename lanes<Words>::floats numbers;
+      codes<T, Words>::decode((packed >> (k * width)) & ((1u << width) - 1), numbers);
+      std::memcpy(out + k * (N / parts) + i, &numbers, sizeof numbers);
+    }
+  }
 }
-[[gnu::noinline]] inline void store_halves_plainly(float const* in, half* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = half(in[i]);
+template <std::size_t N, int Words, class T>
+[[gnu::always_inline]] inline void store_words(float const* in, T* out) {
+  constexpr std::size_t parts = 4 / sizeof(T), width = 8 * sizeof(T);
+  for (std::size_t i = 0; i < N / parts; i += Words) {
+    typename lanes<Words>::words packed{};
+    TUTTI_UNROLL
+    for (std::size_t k = 0; k < parts; ++k) {
+      typename lanes<Words>::floats numbers;
+      std::memcpy(&numbers, in + k * (N / parts) + i, sizeof numbers);
+      typename lanes<Words>::words code;
+      codes<T, Words>::encode(numbers, code);
+      packed |= code << (k * width);
+    }
+    std::memcpy(static_cast<void*>(out + i * parts), &packed, sizeof packed);
+  }
 }
 #endif
 
-// Loads N elements into accumulators. Those of bfloat16 are permuted, which store_pack of the same N reverses: each 32-bit word
-// holds two elements, of which the upper becomes a float by a mask and the lower by a shift, so that nothing has to move between
-// lanes of a vector register.
+// Loads N elements into accumulators. Small floats are permuted, which store_pack of the same N reverses: the codes in a 32-bit word
+// become words by shifts and masks, so that nothing has to move between lanes of a vector register. GCC 12 vectorises the loop for
+// bfloat16, but no other conversion, nor one from bytes to words.
 template <std::size_t N, instructions Has, class T, class A>
 [[gnu::always_inline]] inline void load_pack(T const* in, A* out) {
   if constexpr (std::same_as<T, bfloat16> && N % 2 == 0) {
@@ -117,9 +170,12 @@ template <std::size_t N, instructions Has, class T, class A>
       out[N / 2 + i] = float_of(word & 0xffff0000);
     }
 #if defined(__x86_64__) && !defined(__CUDACC__)
-  } else if constexpr (std::same_as<T, half>) {
-    if constexpr (Has == instructions::avx2_and_f16c) load_halves<N>(in, out);
-    else load_halves_plainly(in, out, N);
+  } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
+    load_halves<N>(in, out);
+#endif
+#if !defined(__CUDACC__)
+  } else if constexpr (words_at_once<T, N, Has> > 0) {
+    load_words<N, words_at_once<T, N, Has>>(in, out);
 #endif
   } else if constexpr (std::same_as<T, A>) {
     copy_floats<N>(in, out);
@@ -138,9 +194,12 @@ template <std::size_t N, instructions Has, class A, class T>
       std::memcpy(static_cast<void*>(out + 2 * i), &word, sizeof word);
     }
 #if defined(__x86_64__) && !defined(__CUDACC__)
-  } else if constexpr (std::same_as<T, half>) {
-    if constexpr (Has == instructions::avx2_and_f16c) store_halves<N>(in, out);
-    else store_halves_plainly(in, out, N);
+  } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
+    store_halves<N>(in, out);
+#endif
+#if !defined(__CUDACC__)
+  } else if constexpr (words_at_once<T, N, Has> > 0) {
+    store_words<N, words_at_once<T, N, Has>>(in, out);
 #endif
   } else if constexpr (std::same_as<T, A>) {
     copy_floats<N>(in, out);
