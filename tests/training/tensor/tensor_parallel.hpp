@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -124,8 +125,12 @@ void check_embedding(Comm& comm) {
     std::ranges::fill(out, -1.0f);
     embedding.forward(async(comm), tokens, mine, out).wait();
     expect(out == wanted, "sharded_embedding, started forward");
+    std::ranges::fill(out, -1.0f);
+    std::vector<char> const narrow(tokens.begin(), tokens.end());
+    embedding.forward(comm, narrow, mine, out);
+    expect(out == wanted, "sharded_embedding, forward, of char");
     std::vector<float> own_gradient(mine.size(), 2);
-    embedding.backward(comm, tokens, gradient, own_gradient);
+    embedding.backward(comm, std::span(tokens), gradient, own_gradient);
     expect(own_gradient == part_of(table_gradient, by_words, ranks, rank), "sharded_embedding, backward");
   }
 }
@@ -187,7 +192,7 @@ void check_cross_entropy(Comm& comm) {
   check_cross_entropy_of<double>(comm);
 
   std::vector<float> row(10, 1), losses(1);
-  std::vector<int> const target{9};
+  std::array<int, 1> const target{9};
   row[3] = std::numeric_limits<float>::quiet_NaN();
   auto logits = part_of(row, sharded_dimension::rows(10, 1), comm.size(), comm.rank());
   training::sharded_cross_entropy{.classes = 10}.forward(comm, logits, target, losses);
@@ -209,12 +214,12 @@ void check_refused_shapes(Comm& comm) {
           "an array of 13 elements is passed as this rank's part of 1 x 4 x 3, which has");
   training::sharded_embedding const embedding{.words = 4, .features = 3};
   std::vector<float> table(part(4, comm.size(), comm.rank()).count * 3), out(6);
-  refused([&] { embedding.forward(comm, tokens, table, out); }, "element 1 is 4, but there are only 4 words");
+  refused([&] { embedding.forward(comm, tokens, table, out); }, "token 1 is 4, but there are only 4 words");
   refused([&] { embedding.forward(comm, tokens, table, small); },
           "the rows of all tokens are 2 x 3, but the array has 1 elements");
   training::sharded_cross_entropy const loss{.classes = 4};
   std::vector<float> logits(part(4, comm.size(), comm.rank()).count * 2);
-  refused([&] { loss.forward(comm, logits, tokens, losses); }, "element 1 is 4, but there are only 4 words");
+  refused([&] { loss.forward(comm, logits, tokens, losses); }, "target 1 is 4, but there are only 4 classes");
   refused([&] { loss.forward(comm, logits, tokens, small); }, "the losses are 2 x 1, but the array has 1 elements");
   barrier(comm);  // the group is intact
 }

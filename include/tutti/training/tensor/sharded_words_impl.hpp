@@ -21,10 +21,10 @@ TUTTI_INLINE void expect_size(std::size_t size, std::size_t rows, std::size_t co
            "pass an array of rows x columns elements, row-major", where);
 }
 
-TUTTI_INLINE void refuse_word(std::size_t at, std::string const& word, std::size_t words, int rank,
-                              std::source_location where) {
-  refuse(rank, join({"element ", at, " is ", word, ", but there are only ", words, " words"}),
-         join({"pass numbers from 0 to the number of words - 1"}), where);
+TUTTI_INLINE void refuse_word(std::string_view what, std::size_t at, std::string const& word, std::size_t words,
+                              std::string_view of, int rank, std::source_location where) {
+  refuse(rank, join({what, " ", at, " is ", word, ", but there are only ", words, " ", of}),
+         join({"pass numbers from 0 to the number of ", of, " - 1"}), where);
 }
 
 }  // namespace tutti::detail
