@@ -23,6 +23,22 @@ TEST_CASE("the factor halves when gradients overflow, and doubles after enough s
   CHECK(scale.factor == 4);
 }
 
+TEST_CASE("the factor grows if fewer steps are asked for than have been taken, and never if none are") {
+  loss_scale scale{.factor = 8, .growth_after = 100, .steps = 50};
+  scale.growth_after = 10;
+  CHECK(scale.update(1) == 0.125);
+  CHECK(scale.factor == 16);
+  loss_scale constant{.factor = 8, .growth_after = 0};
+  for (int step = 0; step < 3; ++step) CHECK(constant.update(1) == 0.125);
+}
+
+TEST_CASE("gradients that overflow for a long time leave a factor with which others do not vanish") {
+  loss_scale scale;
+  for (int step = 0; step < 2000; ++step) CHECK(scale.update(std::numeric_limits<double>::quiet_NaN()) == 0);
+  CHECK(scale.factor == loss_scale::least);
+  CHECK(scale.update(1) == 1 / loss_scale::least);
+}
+
 TEST_CASE("gradients are clipped by their norm without the factor") {
   loss_scale scale{.factor = 8};
   CHECK(scale.update(8 * 4, 5) == 0.125);

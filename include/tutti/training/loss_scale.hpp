@@ -21,19 +21,21 @@ namespace tutti::training {
 struct loss_scale {
   double factor = 65536;
   double growth = 2, backoff = 0.5;
-  int growth_after = 2000;
-  int steps = 0;  // since the factor has changed
+  int growth_after = 2000;  // steps; 0: never
+  int steps = 0;            // since the factor has changed
+  // It becomes no smaller, so that gradients do not vanish if all overflow for a while, as those of data that contain NaN do.
+  static constexpr double least = 0x1p-24;
 
   // After a backward pass. Returns by what the step must multiply the gradients, so that their norm without the factor is
   // `most_norm` at most: 0 if the step is skipped.
   double update(double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
     double const scale = std::min(1 / factor, most_norm / norm_of_gradients);
     if (!std::isfinite(norm_of_gradients)) {
-      factor *= backoff;
+      factor = std::max(factor * backoff, least);
       steps = 0;
       return 0;
     }
-    if (++steps == growth_after) {
+    if (++steps >= growth_after && growth_after > 0) {
       factor *= growth;
       steps = 0;
     }
