@@ -24,18 +24,24 @@ double squares_of_gradients(Model& model, Counts const& counts) {
   return out;
 }
 
+// A model that computes the norm itself, because its ranks do not all hold the same means.
+template <class Model>
+concept has_norm = requires(Model& model) { model.gradient_norm(); };
+
 }  // namespace tutti::detail
 
 namespace tutti::training {
 
 // The Euclidean norm of the gradients of a data_parallel (or anything else with size() and gradient(i)) after finish(). Squares are
-// added in double. No rank communicates, and all get the same bits, because all hold the same means.
+// added in double. No rank communicates, and all get the same bits, because all hold the same means. Of a
+// sharded_data_parallel, whose ranks hold only parts of them, it is model.gradient_norm(), which is collective.
 //
 //   model.finish();
 //   descent.step(model, std::min(1.0, 5.0 / (gradient_norm(model) + 1e-6)));  // their norm is 5 at most
 template <class Model>
-double gradient_norm(Model& model) {
-  return std::sqrt(tutti::detail::squares_of_gradients(model, [](std::size_t) { return true; }));
+double gradient_norm(Model& model, std::source_location where = std::source_location::current()) {
+  if constexpr (tutti::detail::has_norm<Model>) return model.gradient_norm(where);
+  else return std::sqrt(tutti::detail::squares_of_gradients(model, [](std::size_t) { return true; }));
 }
 
 // The same where the ranks of a group hold parts of one model, as on the tensor and pipeline axes of a mesh. Collective. Of a
@@ -46,7 +52,8 @@ double gradient_norm(Model& model) {
 template <class Model, transport Transport, std::predicate<std::size_t> Counts>
 double gradient_norm(Model& model, communicator<Transport>& group, Counts&& counts,
                      std::source_location where = std::source_location::current()) {
-  return std::sqrt(all_reduce(group, tutti::detail::squares_of_gradients(model, counts), sum{}, {}, where));
+  if constexpr (tutti::detail::has_norm<Model>) return model.gradient_norm(group, counts, where);
+  else return std::sqrt(all_reduce(group, tutti::detail::squares_of_gradients(model, counts), sum{}, {}, where));
 }
 
 }  // namespace tutti::training

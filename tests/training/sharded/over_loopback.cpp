@@ -20,6 +20,8 @@ TEST_CASE("shards are trained as a whole model over loopback") {
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_endless_prefetch(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_checkpoint<float>(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_misuse(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_norms_of_shards(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_empty_shards(comm); }));
   }
 }
 
@@ -51,6 +53,13 @@ TEST_CASE("ranks that shard different models are told so over loopback") {
   for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_mismatch(comm); }));
+  }
+}
+
+TEST_CASE("ranks that gather units in different orders are told so at the end of the step over loopback") {
+  for (int const ranks : ranks_to_test({2, 3, 4})) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_other_gathers(comm); }));
   }
 }
 

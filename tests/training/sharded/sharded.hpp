@@ -390,9 +390,77 @@ void check_sharded_misuse(Comm& comm) {
   for (std::size_t i = 0; i < 3; ++i) whole.ready(i);
   whole.finish();
   refused([&] { whole.ready(0); }, "a second backward pass was begun before the step");
+  refused([&] { whole.gradient(0); }, "a second backward pass was begun before the step");
+  refused([&] { whole.zero(); }, "a second backward pass was begun before the step");
   whole.step();
   for (std::size_t i = 0; i < 3; ++i) whole.ready(i);
   whole.step();
+}
+
+// The norm of the means, whichever function is asked for it.
+template <class Comm>
+void check_norms_of_shards(Comm& comm) {
+  std::vector<std::vector<float>> parameters{std::vector<float>(300), std::vector<float>(50)};
+  for (int const stage : {1, 2, 3}) {
+    training::sharded_data_parallel model(comm, parameters, training::sgd{}, {.stage = stage});
+    for (std::size_t i = 2; i-- > 0;) {
+      std::ranges::fill(model.gradient(i), static_cast<float>(comm.rank()));
+      model.ready(i);
+    }
+    model.finish();
+    double const mean = 0.5 * (comm.size() - 1);
+    auto const near = [&](double norm, double elements) { return std::abs(norm - mean * std::sqrt(elements)) < 1e-5; };
+    auto const counts = [](std::size_t i) { return i == 1; };
+    auto alone = comm.split(comm.rank()).value();
+    expect(near(model.gradient_norm(), 350) && near(training::gradient_norm(model), 350) &&
+               near(training::gradient_norm(model, alone, counts), 50),
+           "another norm in stage " + std::to_string(stage));
+  }
+}
+
+// A model without parameters, as that of a stage of a pipeline may be, and one whose parameters are empty. Their steps count.
+template <class Comm>
+void check_empty_shards(Comm& comm) {
+  for (int const stage : {1, 2, 3})
+    for (std::size_t const n : {0u, 2u}) {
+      std::vector<std::vector<float>> parameters(n);
+      training::sharded_data_parallel model(comm, parameters, training::adam{}, {.stage = stage});
+      for (int step = 0; step < 3; ++step) {
+        for (std::size_t i = n; i-- > 0;) {
+          auto const here = model.gather(i);
+          expect(model.parameter(i).empty() && model.gradient(i).empty(), "an empty parameter has elements");
+          model.ready(i);
+        }
+        model.step(step == 1 ? 0 : 1);
+      }
+      expect(model.optimizer().steps() == 2, "another number of steps of an empty model");
+      expect(model.gradient_norm() == 0 && model.shard().empty(), "an empty model has elements");
+    }
+}
+
+// Units of the same size, in another order on the last rank: the step fails before it changes anything.
+template <class Comm>
+void check_other_gathers(Comm& comm) {
+  std::vector<std::vector<float>> parameters{std::vector<float>(100, 1.0f), std::vector<float>(100, 2.0f)};
+  training::sharded_data_parallel model(comm, parameters, training::sgd{}, {.stage = 3});
+  auto const step = [&](bool differs) {
+    for (std::size_t const u : {0u, 1u}) auto const here = model.gather(differs ? 1 - u : u);
+    for (std::size_t u = 2; u-- > 0;) {
+      std::ranges::fill(model.gradient(u), 1.0f);
+      model.ready(u);
+    }
+    model.step();
+  };
+  step(false);
+  step(false);
+  std::vector<float> before;
+  for (auto const& part : model.shard()) before.insert(before.end(), part.values.begin(), part.values.end());
+  error const thrown = error_of([&] { return step(comm.rank() == comm.size() - 1), 0; });
+  expect(thrown.code() == error_code::mismatch || thrown.code() == error_code::revoked, "an error of another kind");
+  expect_error(thrown, thrown.code(), "ranks have gathered different units, or in different orders");
+  std::vector<float> after;
+  for (auto const& part : model.shard()) after.insert(after.end(), part.values.begin(), part.values.end());
+  expect(before == after, "a step with wrong parameters has changed some");
 }
 
 // Memory as the contract says, for layers whose parts are equal on all ranks up to a few elements.

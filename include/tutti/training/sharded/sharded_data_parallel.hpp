@@ -68,7 +68,7 @@ namespace tutti::training {
 //           all of these give the same parameters; those of data_parallel with the same optimiser and
 //           average{{.algorithm = algorithm_id::two_shot}}
 // Cost      p ranks, parameters and gradients of b bytes: every rank sends b (p-1)/p bytes of gradients and as many of
-//           parameters in a step; in stage 3 twice as many of parameters
+//           parameters in a step; in stage 3 twice as many of parameters, and an all_reduce of 16 bytes
 // Errors    as data_parallel. After an error of a collective, parameters and state may be those of before or after the step,
 //           and a lost rank's part is lost: continue from a checkpoint
 template <shardable T, transport Transport, optimizer_rule<master_of<T>> Rule,
@@ -114,18 +114,21 @@ class sharded_data_parallel {
 
   // Where to write the gradient of a parameter. In stages 2 and 3 this is memory that buckets use in turn: ask for it in
   // every pass. It contains nothing of use before it is written, except after zero(). If options.buffers are in use, this
-  // waits for the reduction of one, and throws what that throws; bad_argument if this pass has sent it already.
+  // waits for the reduction of one, and throws what that throws; bad_argument if this pass has sent it already, or in stage 1
+  // between finish() and step().
   std::span<T> gradient(std::size_t index, std::source_location where = std::source_location::current()) {
     reductions_.expect_unsent(index, where);
+    reductions_.expect_no_other_means(where);
     return reductions_.end_on_exception(
         [&] { return reductions_.of_parameter(index, options_.find_unused && options_.stage == 3); });
   }
   // Sets all gradients of the coming pass to zero, for backward passes that add to them. Not between ready() and the end of
-  // the pass.
+  // the pass; in stage 1, where means lie in the same memory, not before the end of the step.
   void zero(std::source_location where = std::source_location::current()) {
     if (reductions_.pass.has_reports())
       tutti::detail::refuse(comm_.rank(), "zero() was called when gradients had already been reported ready",
                             "call it before the first ready() of a pass", where);
+    reductions_.expect_no_other_means(where);
     reductions_.gradients.zero();
   }
 
@@ -172,15 +175,19 @@ class sharded_data_parallel {
   }
 
   // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
-  // parameters by their gradients times `scale`; if it is 0, they and the optimiser's state stay as they are. No unit may be gathered.
+  // parameters by their gradients times `scale`; if it is 0, they and the optimiser's state stay as they are. No unit may be
+  // gathered. In stage 3, if ranks have not gathered the same units in the same order since the last step, what they have computed is
+  // wrong: this throws error: mismatch, or revoked on a rank that learns of it from another, and no parameter has changed.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
     auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete(where);
     reductions_.end_on_exception([&] {
+      parameters_.begin_to_compare_gathers(where);
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
       for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
+      if (plan_.buckets.empty() && scale != 0) optimizer_.begin_step();
       parameters_.finish_sharing(statistics_);
     });
     reductions_.gradients.end_step();
@@ -258,6 +265,7 @@ class sharded_data_parallel {
   }
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
+    if (bucket == 0) parameters_.expect_same_gathers(where);
     if (scale != 0 && bucket == 0) optimizer_.begin_step();
     for (owned_part const& part : shards_.owned_in(bucket, plan_))
       if (scale != 0 && reductions_.used[part.parameter] != 0)

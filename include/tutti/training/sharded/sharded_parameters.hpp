@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -15,9 +17,12 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_gather.hpp"
+#include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/split.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/reduce/ops.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/work.hpp"
 #include "tutti/training/bucket_plan.hpp"
@@ -158,6 +163,27 @@ class sharded_parameters {
     order_.restart();
   }
 
+  // Collective, at the end of a step. Ranks that have gathered different units of the same size have got parts of both. The second
+  // function waits for the result, and throws mismatch on all ranks if there were such gathers since the last comparison.
+  void begin_to_compare_gathers(std::source_location where) {
+    if (is_whole_ || units_.empty()) return;
+    compared_ = {gathered_, ~gathered_};
+    comparison_ = all_reduce(async(*gathers_), compared_, max{}, {}, where);
+  }
+  void expect_same_gathers(std::source_location where) {
+    if (is_whole_) return;
+    comparison_.wait();
+    if (compared_[0] != ~compared_[1])  // the largest is not the smallest
+      throw error(
+          {.code = error_code::mismatch,
+           .rank = comm_.rank(),
+           .what = "ranks have gathered different units, or in different orders, since the last step, so their "
+                   "parameters were wrong",
+           .way_out = "gather the same units in the same order on all ranks, and release them in the same order",
+           .where = where});
+    gathered_ = 0;
+  }
+
   void revoke(std::string_view why) {
     if (gathers_) gathers_->revoke(why);
   }
@@ -165,6 +191,7 @@ class sharded_parameters {
   void abandon() noexcept {
     for (work& w : shared_) buckets_in_flight::wait_quietly(w);
     shared_.clear();
+    buckets_in_flight::wait_quietly(comparison_);
     for (unit_state& u : units_) buckets_in_flight::wait_quietly(u.gathered);
   }
 
@@ -203,7 +230,9 @@ class sharded_parameters {
   }
   void begin_to_gather(std::size_t index, training::sharding_statistics& seen) {
     std::size_t const b = bucket_of(index);
-    if (!buffers_.has(b)) units_[index].gathered = start(*gathers_, b, buffers_.take(b), seen);
+    if (buffers_.has(b)) return;
+    gathered_ = (gathered_ + index + 1) * 0x9E3779B97F4A7C15;  // depends on the order
+    units_[index].gathered = start(*gathers_, b, buffers_.take(b), seen);
   }
   // An error of the gather is that of the next one, too.
   void drop(std::size_t index) noexcept {
@@ -225,6 +254,9 @@ class sharded_parameters {
   std::vector<work> shared_;          // of the buckets of a step
   unit_order order_;
   std::vector<std::size_t> expected_;
+  std::uint64_t gathered_ = 0;               // a hash of the gathers since the last step
+  std::array<std::uint64_t, 2> compared_{};  // of which all ranks have the largest and the smallest
+  work comparison_;
 };
 
 // Keeps a unit gathered.

@@ -79,6 +79,12 @@ class sharded_reductions {
     return gradients.of_parameter(index);
   }
 
+  // Those of stage 1 lie where the gradients of another pass would.
+  void expect_no_other_means(std::source_location where) const {
+    if (gradients.is_whole() && gradients.passes() > 0)
+      refuse(comm_.rank(), "a second backward pass was begun before the step",
+             "make all but the last pass within accumulate(), or choose stage 2", where);
+  }
   void expect_written(std::size_t index, std::source_location where) const {
     pass.expect_parameter(index, where);
     if (!gradients.has_memory(bucket_of(index)) && !pass.is_taken(bucket_of(index)))
@@ -167,12 +173,6 @@ class sharded_reductions {
     settled_ = 0;
     pass.begin(plan_);
     parameters_.abandon();
-  }
-  // Those of stage 1 lie where the gradients of another pass would.
-  void expect_no_other_means(std::source_location where) const {
-    if (gradients.is_whole() && gradients.passes() > 0)
-      refuse(comm_.rank(), "a second backward pass was begun before the step",
-             "make all but the last pass within accumulate(), or choose stage 2", where);
   }
   std::size_t bucket_of(std::size_t parameter) const { return plan_.places[parameter].bucket; }
   void start(std::size_t bucket, training::training_statistics& seen) {
