@@ -68,6 +68,7 @@ void check_formula(Rule const& rule, Given const& given, double bound) {
 struct known_gradients {
   std::vector<std::vector<float>> all;
   std::vector<bool> in_use{true, true};
+  std::size_t size() const { return all.size(); }
   std::span<float> gradient(std::size_t i) { return all[i]; }
   bool used(std::size_t i) const { return in_use[i]; }
 };
@@ -140,6 +141,7 @@ TEST_CASE("an update with a gradient of another parameter is refused") {
   std::vector<std::vector<float>> x{std::vector<float>(5), std::vector<float>(3)};
   optimizer descent(x, sgd{});
   std::vector<float> const g(5);
+  descent.begin_step();
   auto const refused = [&](std::size_t parameter, std::string const& why) {
     testing::expect_error(testing::error_of([&] { return descent.update(parameter, g), 0; }), error_code::bad_argument,
                           why);
@@ -147,6 +149,34 @@ TEST_CASE("an update with a gradient of another parameter is refused") {
   CHECK_NOTHROW(refused(1, "parameter 1 has 3 elements, but its gradient has 5"));
   CHECK_NOTHROW(refused(2, "there is no parameter 2, only 2 parameters"));
   CHECK_NOTHROW(descent.update(0, g));
+  CHECK_NOTHROW(refused(0, "parameter 0 was updated twice in one step"));
+  descent.begin_step();
+  CHECK_NOTHROW(descent.update(0, g));
+}
+
+TEST_CASE("an update before the first step is refused, because Adam would divide by zero") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1)};
+  std::vector<float> const g(5, 1);
+  optimizer descent(x, adam{});
+  CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return descent.update(0, g), 0; }),
+                                      error_code::bad_argument, "parameter 0 was updated before the first step"));
+  CHECK(x[0] == std::vector<float>(5, 1));
+}
+
+TEST_CASE("an update whose scale is 0 changes nothing, whatever the gradient") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1)};
+  optimizer descent(x, momentum{.weight_decay = 0.1});
+  descent.begin_step();
+  descent.update(0, std::vector<float>(5, std::numeric_limits<float>::infinity()), 0);
+  CHECK(x[0] == std::vector<float>(5, 1));
+  CHECK(std::ranges::count(descent.state()[0].values, 0.0f) == 5);
+}
+
+TEST_CASE("an optimiser of parameters that share memory is refused, because it would change them twice") {
+  std::vector<float> x(10);
+  std::vector<std::span<float>> const tied{std::span(x), std::span(x).subspan(9)};
+  CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return optimizer(tied, sgd{}).steps(); }),
+                                      error_code::bad_argument, "parameter 0 and parameter 1 share memory"));
 }
 
 TEST_CASE("a step by the gradients of another model changes nothing") {
@@ -156,6 +186,10 @@ TEST_CASE("a step by the gradients of another model changes nothing") {
   auto const before = x;
   CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return descent.step(some), 0; }),
                                       error_code::bad_argument, "parameter 1 has 3 elements, but its gradient has 2"));
+  some.all[1].resize(3);
+  some.all.emplace_back(1);
+  CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return descent.step(some), 0; }),
+                                      error_code::bad_argument, "the model has 3 parameters, but its optimiser has 2"));
   CHECK(x == before);
   CHECK(descent.steps() == 0);
 }

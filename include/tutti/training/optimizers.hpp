@@ -2,6 +2,7 @@
 // Optimisers: gradient descent, with momentum, Adam; and their state, which a checkpoint stores.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
@@ -19,6 +20,7 @@
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/training/parameter.hpp"
+#include "tutti/training/same_parameters.hpp"
 
 namespace tutti::training {
 
@@ -113,15 +115,20 @@ static_assert(optimizer_rule<sgd, double> && optimizer_rule<momentum, double> &&
 template <std::floating_point T, optimizer_rule<T> Rule>
 class optimizer {
  public:
-  // A list of arrays or of training::parameter. Steps change these arrays, which must stay where they are.
+  // A list of arrays or of training::parameter. Steps change these arrays, which must stay where they are. Throws error:
+  // bad_argument if two of them share memory.
   template <tutti::detail::parameter_list List>
-  explicit optimizer(List&& parameters, Rule rule = {}) : rule_(std::move(rule)) {
-    for (auto const& one : tutti::detail::parameters_of(parameters)) {
+  explicit optimizer(List&& parameters, Rule rule = {}, std::source_location where = std::source_location::current())
+      : rule_(std::move(rule)) {
+    auto const all = tutti::detail::parameters_of(parameters);
+    tutti::detail::expect_apart(all, -1, where);
+    for (auto const& one : all) {
       parameters_.push_back(one.values);
       begins_.push_back(elements_);
       elements_ += one.values.size();
     }
     state_.resize(arrays * elements_);
+    updated_.assign(parameters_.size(), 1);
   }
 
   // May be changed between steps, to follow a schedule of the rate for example.
@@ -130,9 +137,15 @@ class optimizer {
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
   // `scale`; if it is 0, nothing changes, whatever they are. Parameters that no rank has used, where it knows, stay as they are, and
   // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error:
-  // bad_argument, before anything changes, if a gradient has another number of elements than its parameter.
+  // bad_argument, before anything changes, if the model has another number of parameters, or a gradient another number of elements
+  // than its parameter.
   template <class Model>
   void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
+    static_assert(
+        !requires { model.optimizer(); },
+        "this model has an optimiser of its own, because each rank holds only a part of the gradients; pass the rule "
+        "to the model, and call model.step()");
+    if constexpr (requires { model.size(); }) expect_parameters(model.size(), where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) expect_elements(i, model.gradient(i).size(), where);
     if (scale == 0) return;
     begin_step();
@@ -144,11 +157,17 @@ class optimizer {
   }
 
   // The same in parts: begin_step(), and then update() for each parameter, at most once. Gradients are multiplied by `scale` as they
-  // are read. Throws error: bad_argument if there is no such parameter, or if it has another number of elements.
-  void begin_step() noexcept { ++steps_; }
+  // are read; if it is 0, the parameter stays as it is. Throws error: bad_argument if there is no such parameter, if it has
+  // another number of elements, or if it has been updated since the last begin_step().
+  void begin_step() noexcept {
+    ++steps_;
+    std::ranges::fill(updated_, std::uint8_t{0});
+  }
   void update(std::size_t parameter, std::span<T const> gradient, T scale = 1,
               std::source_location where = std::source_location::current()) {
     expect_elements(parameter, gradient.size(), where);
+    if (std::exchange(updated_[parameter], std::uint8_t{1}) != 0) refuse_update(parameter, where);
+    if (scale == 0) return;
     std::array<T*, arrays> state{};
     for (std::size_t k = 0; k < arrays; ++k) state[k] = state_.data() + k * elements_ + begins_[parameter];
     apply(rule_.template step_at<T>(steps_), parameters_[parameter], gradient.data(), scale, state,
@@ -168,19 +187,33 @@ class optimizer {
 
  private:
   static constexpr std::size_t arrays = Rule::state.size();
+  static constexpr std::string_view same_list = "make the optimiser of the parameters of the model, in the same order";
 
+  void expect_parameters(std::size_t of_model, std::source_location where) const {
+    if (of_model != parameters_.size())
+      tutti::detail::refuse(
+          -1,
+          tutti::detail::join({"the model has ", of_model, " parameters, but its optimiser has ", parameters_.size()}),
+          same_list, where);
+  }
+  [[noreturn, gnu::cold]] void refuse_update(std::size_t parameter, std::source_location where) const {
+    tutti::detail::refuse(-1,
+                          tutti::detail::join({"parameter ", parameter, " was updated ",
+                                               steps_ == 0 ? "before the first step" : "twice in one step"}),
+                          "call begin_step() at the start of every step, and then update() once for each parameter",
+                          where);
+  }
   void expect_elements(std::size_t parameter, std::size_t elements, std::source_location where) const {
-    constexpr std::string_view way_out = "make the optimiser of the parameters of the model, in the same order";
     if (parameter >= parameters_.size())
       tutti::detail::refuse(-1,
                             tutti::detail::join({"there is no parameter ", parameter, ", only ", parameters_.size(),
                                                  " parameters, numbered from 0"}),
-                            way_out, where);
+                            same_list, where);
     if (elements != parameters_[parameter].size())
       tutti::detail::refuse(-1,
                             tutti::detail::join({"parameter ", parameter, " has ", parameters_[parameter].size(),
                                                  " elements, but its gradient has ", elements}),
-                            way_out, where);
+                            same_list, where);
   }
   // g++ -O3 and clang -O2 vectorise this loop.
   template <class Step, std::size_t... K>
@@ -198,6 +231,7 @@ class optimizer {
   std::vector<std::size_t> begins_;  // of each parameter, in an array of the state
   std::size_t elements_ = 0;
   std::vector<T> state_;
+  std::vector<std::uint8_t> updated_;  // of each parameter, whether it was updated in this step
   std::uint64_t steps_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tutti/call/argument.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/collective/all_reduce.hpp"
@@ -22,6 +23,14 @@ namespace detail {
 
 template <class R>
 using element_of_array = std::remove_cv_t<std::ranges::range_value_t<R>>;
+
+// The sum of all ranks' arrays, in each of them.
+template <class Array, class Comm>
+auto sum_in_place(Comm&& group, Array& array, std::source_location where) {
+  static_assert(in_place_argument<Array>,
+                "the sum replaces the elements of this array, so it must be neither const nor temporary");
+  if constexpr (in_place_argument<Array>) return all_reduce(group, array, sum{}, {}, where);
+}
 
 // The parts of all ranks as one array, on every rank. They arrive one after another, which is their place in the array
 // already if there is nothing outside of the divided dimension.
@@ -136,21 +145,21 @@ namespace training {
 //
 //   copy_to_group{}.forward(group, input);                 // input x columns: this rank's part of the hidden layer
 //   reduce_from_group{}.forward(group, output);            // hidden x rows: the output, once it is summed
-//   copy_to_group{}.backward(tutti::async(group), input_gradient);
+//   work whole = copy_to_group{}.backward(tutti::async(group), input_gradient);
 
 struct copy_to_group {
   template <class Comm, std::ranges::contiguous_range Array>
   void forward(Comm const&, Array const&) const {}
   template <class Comm, std::ranges::contiguous_range Array>
   auto backward(Comm&& group, Array&& gradient, std::source_location where = std::source_location::current()) const {
-    return all_reduce(group, gradient, sum{}, {}, where);
+    return detail::sum_in_place<Array>(group, gradient, where);
   }
 };
 
 struct reduce_from_group {
   template <class Comm, std::ranges::contiguous_range Array>
   auto forward(Comm&& group, Array&& partial_sum, std::source_location where = std::source_location::current()) const {
-    return all_reduce(group, partial_sum, sum{}, {}, where);
+    return detail::sum_in_place<Array>(group, partial_sum, where);
   }
   template <class Comm, std::ranges::contiguous_range Array>
   void backward(Comm const&, Array const&) const {}
