@@ -332,7 +332,15 @@ void check_gradient_norm(Comm& comm) {
   training::data_parallel model(own, parameters);
   std::ranges::fill(model.gradient(0), 2.0);
   std::ranges::fill(model.gradient(1), comm.rank() + 1.0);
-  for (std::size_t const i : {1u, 0u}) model.ready(i);
+  training::optimizer descent(parameters, training::sgd{});
+  auto const refused = [&](auto&& f, std::string const& words) {
+    expect_error(error_of([&] { return f(), 0; }), error_code::bad_argument, words);
+  };
+  for (std::size_t const i : {1u, 0u}) {
+    model.ready(i);
+    refused([&] { return training::gradient_norm(model); }, "gradient_norm() was called during a backward pass");
+    refused([&] { descent.step(model); }, "step() was called during a backward pass");
+  }
   model.finish();
   auto const squares = [](int rank) { return 5.0 * (rank + 1) * (rank + 1); };
   double all = 3 * 4;

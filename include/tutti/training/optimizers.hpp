@@ -19,6 +19,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/types.hpp"
+#include "tutti/training/gradient_norm.hpp"
 #include "tutti/training/parameter.hpp"
 #include "tutti/training/same_parameters.hpp"
 
@@ -137,7 +138,7 @@ class optimizer {
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
   // `scale`; if it is 0, nothing changes, whatever they are. Parameters that no rank has used, where it knows, stay as they are, and
   // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error:
-  // bad_argument, before anything changes, if the model has another number of parameters, or a gradient another number of elements
+  // bad_argument, before anything changes, during a backward pass of a data_parallel, or if the model has another number of parameters, or a gradient another number of elements
   // than its parameter.
   template <class Model>
   void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
@@ -145,6 +146,7 @@ class optimizer {
         !requires { model.optimizer(); },
         "this model has an optimiser of its own, because each rank holds only a part of the gradients; pass the rule "
         "to the model, and call model.step()");
+    tutti::detail::expect_means(model, "step()", where);
     if constexpr (requires { model.size(); }) expect_parameters(model.size(), where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) expect_elements(i, model.gradient(i).size(), where);
     if (scale == 0) return;

@@ -15,6 +15,7 @@
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharding_statistics.hpp"
 #include "tutti/training/sharded_bucket.hpp"
+#include "tutti/training/sum_of_squares.hpp"
 
 namespace tutti::detail {
 
@@ -87,8 +88,7 @@ class sharded_gradients {
   double squares(Counts const& counts) {
     double out = 0;
     for (training::owned_part const& part : shards_.owned) {
-      if (!counts(part.parameter)) continue;
-      for (number const x : mine(part)) out += static_cast<double>(x) * static_cast<double>(x);
+      if (counts(part.parameter)) out += sum_of_squares(std::span<number const>(mine(part)));
     }
     return out;
   }
