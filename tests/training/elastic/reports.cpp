@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -49,4 +50,33 @@ TEST_CASE("nothing is reported when run() has thrown") {
     call.wait();
   });
   CHECK(reports == 0);
+}
+
+// Rank 1 is late in step 2, which a thread of rank 0 reports; what that throws ends the run there, and rank 1 goes on alone.
+TEST_CASE("what a report throws is thrown by run() before the next step") {
+  std::atomic<bool> has_reported = false;
+  run_threads(2, [&](auto& comm) {
+    int const rank = comm.rank();
+    auto const report = [&](training::transition const& t) {
+      if (rank != 0 || t.who.state != training::member_state::suspected) return;
+      has_reported = true;
+      throw std::runtime_error("the log is full");
+    };
+    training::elastic_loop loop(std::move(comm), {.suspect_after = 20ms, .report = report});
+    int sum = 0;
+    std::uint64_t last = 0;
+    std::string thrown;
+    try {
+      loop.run(
+          5, [&](auto&) { return std::vector{training::replicated("sum", sum)}; },
+          [&](auto&, std::uint64_t step) {
+            last = step;
+            while (rank == 1 && step == 2 && !has_reported) std::this_thread::sleep_for(1ms);
+          });
+    } catch (std::runtime_error const& e) {
+      thrown = e.what();
+    }
+    expect(thrown == (rank == 0 ? "the log is full" : ""), "the exception of a report: " + thrown);
+    expect(last == (rank == 0 ? 2 : 5), "the last step of rank " + std::to_string(rank) + ": " + std::to_string(last));
+  });
 }

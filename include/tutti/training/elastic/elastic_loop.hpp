@@ -95,13 +95,14 @@ class elastic_loop {
         if (!comm_) join();
         if (!ready_) prepare(state);
         while (ready_ && state_.step < steps) {
+          roster_.expect_reported();
           step(*comm_, state_.step + 1);
           roster_.completed = ++state_.step;
           end_step();
           setbacks_.note_end_of(state_.step);
         }
         if (!ready_) continue;
-        if (finish()) return growth_.end_run(comm_->is_main());
+        if (finish()) break;
       } catch (vote_on_loss const&) {
       } catch (error const& e) {
         if (is_fatal_ || !comm_ || !tutti::detail::can_vote(*comm_) || !is_loss(e.code())) throw;
@@ -110,6 +111,8 @@ class elastic_loop {
       }
       shrink(why);
     }
+    growth_.end_run(comm_->is_main());
+    roster_.expect_reported();
   }
 
   // The present one; another after each change of the ranks.

@@ -32,7 +32,8 @@ struct elastic_options {
   std::chrono::nanoseconds join_within = std::chrono::seconds(5), asked_within = std::chrono::hours(1);
   // Called on each rank for what it learns of others, only while run() runs there: by the thread that is in run(), or, if a rank is
   // suspected or no longer so, by a thread of the loop. Never by two at once; when run() returns or throws, the last call has
-  // returned. It must neither throw nor use the communicator.
+  // returned. It must not use the communicator. If it throws, run() throws that on this rank before the next step, as if the
+  // step had, or when it has completed all steps.
   std::function<void(transition const&)> report{};
 };
 

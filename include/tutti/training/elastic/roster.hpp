@@ -22,8 +22,11 @@ class roster {
 
   std::atomic<std::uint64_t> completed = 0;  // steps of this rank
 
-  // Reports a change, if it is one.
+  // Reports a change, if it is one. What the function that is told throws is kept for expect_reported().
   [[gnu::cold]] void note(int number, int rank, training::member_state now, std::string const& why);
+
+  // Throws what a report has thrown since the last call.
+  [[gnu::cold]] void expect_reported();
 
   // -- The ranks, by the numbers of their members. A new rank does not know those of the others until it has met them.
 
@@ -51,7 +54,8 @@ class roster {
   std::function<void(training::transition const&)> const report_;
   mutable std::recursive_mutex talking_;  // the function that is called may ask for the members
   std::vector<training::member> members_;
-  std::vector<int> numbers_;  // by rank
+  std::vector<int> numbers_;    // by rank
+  std::exception_ptr trouble_;  // the first of the reports
 };
 
 }  // namespace tutti::detail

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <numeric>
 #include <utility>
 
@@ -21,7 +22,18 @@ TUTTI_INLINE void roster::note(int number, int rank, training::member_state now,
   // All are healthy at the start; one that comes later is as one that had failed.
   member_state const before = is_known ? at->state : now == member_state::recovering ? member_state::failed : now;
   *at = {number, rank, now};
-  if (before != now && report_) report_({*at, before, completed, why});
+  if (before == now || !report_) return;
+  training::transition const change{*at, before, completed, why};
+  try {
+    report_(change);
+  } catch (...) {
+    if (!trouble_) trouble_ = std::current_exception();
+  }
+}
+
+TUTTI_INLINE void roster::expect_reported() {
+  std::scoped_lock const alone(talking_);
+  if (std::exception_ptr const thrown = std::exchange(trouble_, nullptr)) std::rethrow_exception(thrown);
 }
 
 TUTTI_INLINE void roster::set_numbers(std::vector<int> numbers) {
