@@ -66,6 +66,8 @@ void check_moved_from(Comm& comm) {
       [&] { comm.revoke("no reason"); },
       [&] { comm.agree(); },
       [&] { static_cast<void>(comm.shrink()); },
+      [&] { static_cast<void>(comm.can_shrink()); },
+      [&] { static_cast<void>(comm.activity()); },
       [&] { tutti::mesh(comm, {{"all", -1}}); },
       [&] { static_cast<void>(explain<int>(comm, collective::all_reduce, 1)); },
       [&] { all_reduce(comm, data); },

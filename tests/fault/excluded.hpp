@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,6 +71,44 @@ void check_exclusion(Comm& comm, std::atomic<int>& stage) {
   ++stage;
   barrier(sound);
   expect_survivors_sum(rest, survivors);
+}
+
+// The last rank is late for an agreement of others that do not wait. It gets the same result, and is still a rank.
+template <class Comm>
+void check_agreement_without_the_late(Comm& comm, std::atomic<int>& stage) {
+  auto const await = [&](auto const& done) {
+    for (auto const until = detail::deadline::after(std::chrono::seconds(20)); !done() && !until.passed();)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    expect(done(), "the others have not got so far");
+  };
+  int const last = comm.size() - 1;
+  bool const is_late = comm.rank() == last;
+  if (is_late) await([&] { return stage == last; });
+  agreement const all = is_late ? comm.agree(0) : comm.agree(6, {.exclude_after = std::chrono::milliseconds(200)});
+  expect(all.flags == 6 && all.gone == std::vector{last}, "another result");
+  ++stage;
+  agreement const next = comm.agree(is_late ? 3 : 6, {.exclude_after = std::chrono::seconds(20)});
+  expect(next.flags == 2 && next.gone.empty(), "a rank that is late no longer is not waited for");
+  barrier(comm);
+}
+
+// The last rank sees that the others have begun a call in which they wait for it.
+template <class Comm>
+void check_activity(Comm& comm) {
+  int const last = comm.size() - 1;
+  expect(comm.can_shrink() && comm.can_shrink({.exclude_after = patience_with_hung_ranks}), "these ranks can shrink");
+  barrier(comm);
+  expect(static_cast<int>(comm.activity().size()) == comm.size(), "another number of ranks");
+  if (comm.rank() == last)
+    for (int r = 0; r < last; ++r)
+      for (auto const until = detail::deadline::after(std::chrono::seconds(20));;) {
+        auto const all = comm.activity();
+        expect(static_cast<int>(all.size()) == comm.size() && !all[static_cast<std::size_t>(r)].stopped, "other ranks");
+        if (all[static_cast<std::size_t>(r)].calls == all.back().calls + 1) break;
+        expect(!until.passed(), "a rank that waits has not begun a further call");
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+  barrier(comm);
 }
 
 }  // namespace tutti::testing

@@ -47,6 +47,7 @@ TEST_CASE("fault tolerance is there where the launcher was told so, and refused 
   CHECK((std::getenv("TUTTI_TEST_ULFM") == nullptr || on));
   if (on) return;
   auto const refused = [](auto& comm) {
+    expect(!comm.can_shrink(), "ranks can shrink");
     expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "cannot agree on the survivors");
     error const e = error_of([&] { static_cast<void>(comm.shrink()); });
     expect_error(e, error_code::bad_argument, "use Open MPI 5 or later and mpirun --with-ft ulfm");
@@ -85,6 +86,10 @@ TEST_CASE("a rank that is alive cannot be excluded over MPI, and nobody waits fo
   auto const refused = [](auto& comm) {
     error const e = error_of([&] { static_cast<void>(comm.shrink({.exclude_after = std::chrono::seconds(1)})); });
     expect_error(e, error_code::bad_argument, "a rank that is alive cannot be excluded from ranks over MPI");
+    expect_error(error_of([&] { return comm.agree(0, {.exclude_after = std::chrono::seconds(1)}); }),
+                 error_code::bad_argument, "a rank that is alive cannot be excluded from ranks over MPI");
+    expect(!comm.can_shrink({.exclude_after = std::chrono::seconds(1)}) && comm.activity().empty(),
+           "ranks can be excluded or watched");
     barrier(comm);
   };
   CHECK(on_ranks(2, refused) == "");

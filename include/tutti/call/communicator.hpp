@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,14 +30,20 @@ namespace tutti {
 // The result of communicator::agree.
 struct agreement {
   int flags;              // bitwise and of the flags of all ranks that voted
-  std::vector<int> gone;  // ranks that have ended or closed their communicator
+  std::vector<int> gone;  // ranks that have ended or closed their communicator, or were not waited for
 };
 
-// Options of communicator::shrink.
+// Options of communicator::shrink and agree.
 struct shrink_options {
   // Ranks that are alive but have not joined after this time are excluded: the others continue without them. 0: they are
   // waited for, and shrink throws timeout after TUTTI_TIMEOUT. The first rank whose time is up decides for all.
   time_limit exclude_after{};
+};
+
+// What other ranks see of a rank without asking it; see communicator::activity.
+struct rank_activity {
+  std::uint64_t calls = 0;  // collectives that it has begun
+  bool stopped = false;     // its process is stopped, by a signal or a debugger
 };
 
 // The color of a rank that is in no group of a split.
@@ -196,13 +203,16 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
 
   // Returns the same on all surviving ranks: the bitwise and of the flags of those that voted, and the ranks that have
   // ended or closed this communicator. It works while ranks are being killed and after a fault; started calls continue
-  // meanwhile. All survivors call agree and shrink in the same order.
+  // meanwhile. All survivors call agree and shrink in the same order. With exclude_after, it does not wait longer than that
+  // for ranks that hang: they are listed as gone, and get the same result if they vote later. They remain ranks until a shrink
+  // excludes them.
   // Throws error, the same on all: timeout (TUTTI_TIMEOUT) with the ranks that are alive and did not vote, mismatch if
   // some call shrink; bad_argument over an MPI without fault tolerance, also on several nodes, because it cannot tell
   // which ranks survive. Over MPI, a rank that stalls in the middle for as long as the timeout may see another outcome.
   //
   //   bool const all_saved = comm.agree(saved ? 1 : 0).flags != 0;
-  agreement agree(int flags = ~0, std::source_location where = std::source_location::current());
+  agreement agree(int flags = ~0, shrink_options how = {},
+                  std::source_location where = std::source_location::current());
 
   // Creates a communicator of the survivors, in the order of their ranks, after they have agreed on who survives. All
   // survivors call it; those in a call on this communicator leave it with an error first (rank_lost or rank_left with
@@ -221,6 +231,15 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   //   }
   communicator shrink(shrink_options how = {}, std::source_location where = std::source_location::current())
     requires detail::divisible<Transport>;
+
+  // Whether several ranks can agree and shrink with these options. If not, both throw bad_argument: over an MPI without fault
+  // tolerance, and with exclude_after over any MPI.
+  bool can_shrink(shrink_options how = {}) const;
+
+  // What this rank sees of all ranks, by rank, so that a program can watch whether some hang: those that have begun fewer calls
+  // than others for a long time. Any thread may call it, while none moves or destroys this communicator. Empty among several
+  // ranks over MPI, which learn of others only by messages.
+  std::vector<rank_activity> activity() const;
 
   // Refused with a sentence on a communicator that is const.
   template <class Comm = communicator>

@@ -87,13 +87,38 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
 }
 
 template <transport Transport>
-agreement communicator<Transport>::agree(int flags, std::source_location where) {
+agreement communicator<Transport>::agree(int flags, shrink_options how, std::source_location where) {
   expect_usable(where);
+  if (how.exclude_after.count() > 0) detail::expect_able_to_exclude(*engine_, where);
   if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
   detail::resolution out =
-      detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), {}, where);
+      detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), how.exclude_after, where);
   return {static_cast<int>(out.flags), std::move(out.gone)};
+}
+
+template <transport Transport>
+bool communicator<Transport>::can_shrink(shrink_options how) const {
+  expect_usable({});
+  if (how.exclude_after.count() > 0 && !detail::excludes_ranks<Transport>) return false;
+  if constexpr (detail::has_levels<Transport>)
+    if (engine_->levels->only_node() != nullptr) return true;
+  if (size() > max_ranks) return false;
+  if constexpr (detail::may_survive<Transport>) return engine_->transport().survives();
+  return detail::holds_votes<Transport>;
+}
+
+template <transport Transport>
+std::vector<rank_activity> communicator<Transport>::activity() const {
+  expect_usable({});
+  if (size() == 1) return {{.calls = engine_->sequence()}};
+  std::vector<rank_activity> out;
+  if constexpr (!detail::queries_peers<Transport>)
+    for (int r = 0; r < size(); ++r) {
+      out.push_back({.calls = engine_->notices().called(r)});
+      if constexpr (detail::sees_stops<Transport>) out.back().stopped = engine_->transport().stopped(r);
+    }
+  return out;
 }
 
 // Two agreements per round: one on the survivors, and, when each of these has tried to create their group, one on

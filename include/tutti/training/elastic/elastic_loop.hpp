@@ -105,7 +105,7 @@ class elastic_loop {
         if (finish()) break;
       } catch (vote_on_loss const&) {
       } catch (error const& e) {
-        if (is_fatal_ || !comm_ || !tutti::detail::can_vote(*comm_) || !is_loss(e.code())) throw;
+        if (is_fatal_ || !comm_ || !comm_->can_shrink() || !is_loss(e.code())) throw;
         why = std::current_exception();
         decide({.takes_back = e.code() == error_code::timeout});
       }
@@ -140,7 +140,8 @@ class elastic_loop {
       return;
     }
     growth_.begin_as_rank(job_, comm_->rank(), comm_->size(), Transport::name, std::same_as<Transport, shm>);
-    if (options_.exclude_after.count() > 0) tutti::detail::expect_able_to_exclude(comm_->engine(), {});
+    if (options_.exclude_after.count() > 0 && !comm_->can_shrink({.exclude_after = options_.exclude_after}))
+      tutti::detail::refuse_to_exclude(Transport::name);
     most_ranks_ = comm_->size();
     roster_.begin(comm_->size());
   }
@@ -199,7 +200,7 @@ class elastic_loop {
 
   // Whether all ranks have completed the last step and are alive.
   bool finish() {
-    if (!tutti::detail::can_vote(*comm_)) barrier(*comm_, {}, where_);
+    if (!comm_->can_shrink()) barrier(*comm_, {}, where_);
     else if (decide({.agrees = true, .intact = true, .takes_back = true}) != outcome::agreed) return false;
     lookout_->end();
     return true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "tutti/training/elastic/member.hpp"
 
@@ -52,6 +53,7 @@ struct elastic_job {
 
 // Throws error: bad_argument.
 [[gnu::cold]] void check_elastic_options(training::elastic_options const& options);
+[[noreturn, gnu::cold]] void refuse_to_exclude(std::string_view transport);
 
 }  // namespace detail
 }  // namespace tutti

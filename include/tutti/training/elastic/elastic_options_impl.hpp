@@ -50,4 +50,10 @@ TUTTI_INLINE void check_elastic_options(training::elastic_options const& o) {
     refuse("join_within or asked_within is not positive", "pass times in which new ranks can join");
 }
 
+TUTTI_INLINE void refuse_to_exclude(std::string_view transport) {
+  throw error({.code = error_code::bad_argument,
+               .what = join({"exclude_after is set, but ranks over ", transport, " that hang cannot be excluded"}),
+               .way_out = "end the process of such a rank, and leave exclude_after at 0"});
+}
+
 }  // namespace tutti::detail

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
-#include "tutti/transport/concept.hpp"
+#include "tutti/call/survive.hpp"
 
 namespace tutti::detail {
 
@@ -26,13 +26,10 @@ namespace tutti::detail {
 template <class Transport>
 class lookout {
  public:
-  static constexpr bool watches = !queries_peers<Transport>;
-
   // `say(rank, suspected)` is called by the thread, when that changes. The communicator must outlive this.
   lookout(communicator<Transport>& comm, std::chrono::nanoseconds after, std::function<void(int, bool)> say)
-      : ranks_(&comm.engine()), after_(after), say_(std::move(say)), beats_(static_cast<std::size_t>(comm.size())) {
-    if constexpr (watches)
-      if (comm.size() > 1) thread_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
+      : comm_(comm), after_(after), say_(std::move(say)), beats_(comm.activity().size()) {
+    if (beats_.size() > 1) thread_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
   }
   lookout(lookout const&) = delete;
   lookout& operator=(lookout const&) = delete;
@@ -61,29 +58,24 @@ class lookout {
   }
 
   void look() {
-    auto const& board = ranks_->notices();
-    std::uint64_t latest = 0;
-    for (int r = 0; r < ranks_->ranks(); ++r) latest = std::max(latest, board.called(r));
+    std::vector<rank_activity> const all = comm_.activity();
+    std::uint64_t const latest = std::ranges::max(all, {}, &rank_activity::calls).calls;
     auto const now = clock::now();
-    for (int r = 0; r < ranks_->ranks(); ++r) {
-      beat& one = beats_[static_cast<std::size_t>(r)];
-      if (r == ranks_->rank()) continue;
-      std::uint64_t const called = board.called(r);
-      bool const late = called < latest;
-      if (!one.late || called != one.last) one.late_since = now;
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      beat& one = beats_[r];
+      int const rank = static_cast<int>(r);
+      if (rank == comm_.rank()) continue;
+      bool const late = all[r].calls < latest;
+      if (!one.late || all[r].calls != one.last) one.late_since = now;
       one.late = late;
-      one.last = called;
-      bool const suspected = is_stopped(r) || (late && now - one.late_since >= after_);
-      if (suspected != one.suspected) say_(r, suspected);
+      one.last = all[r].calls;
+      bool const suspected = all[r].stopped || (late && now - one.late_since >= after_);
+      if (suspected != one.suspected) say_(rank, suspected);
       one.suspected = suspected;
     }
   }
-  bool is_stopped(int r) const {
-    if constexpr (sees_stops<Transport>) return ranks_->transport().stopped(r);
-    else return false;
-  }
 
-  engine<Transport>* ranks_;
+  communicator<Transport> const& comm_;
   std::chrono::nanoseconds after_;
   std::function<void(int, bool)> say_;
   std::vector<beat> beats_;  // by rank

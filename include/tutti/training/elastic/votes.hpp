@@ -8,7 +8,6 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/survive.hpp"
-#include "tutti/core/error.hpp"
 
 namespace tutti::detail {
 
@@ -32,14 +31,7 @@ template <class Transport>
 decision vote(communicator<Transport>& comm, opinion mine, std::chrono::nanoseconds exclude_after,
               std::source_location where) {
   int const flags = (mine.agrees ? 1 : 0) | (mine.intact ? 2 : 0) | (mine.takes_back ? 4 : 0);
-  agreement all{flags, {}};
-  if (exclude_after.count() == 0) {
-    all = comm.agree(flags, where);
-  } else if (comm.size() > 1) {
-    resolution const seen =
-        hold_vote(comm.engine(), motion::agree, static_cast<std::uint32_t>(flags), exclude_after, where);
-    all = {static_cast<int>(seen.flags), seen.gone};
-  }
+  agreement const all = comm.agree(flags, {.exclude_after = exclude_after}, where);
   bool const takes_back = (all.flags & 4) != 0;
   if ((all.flags & 2) == 0 || !all.gone.empty()) return {outcome::lost, takes_back};
   return {(all.flags & 1) != 0 ? outcome::agreed : outcome::refused, takes_back};
@@ -59,13 +51,5 @@ class setbacks {
   std::uint64_t furthest_ = 0;  // the last step that all ranks have completed
   int count_ = 0;
 };
-
-template <class Transport>
-bool can_vote(communicator<Transport>& comm) {
-  if constexpr (has_levels<Transport>)
-    if (comm.engine().levels->only_node() != nullptr) return true;
-  if constexpr (may_survive<Transport>) return comm.engine().transport().survives();
-  return holds_votes<Transport>;
-}
 
 }  // namespace tutti::detail
