@@ -10,12 +10,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/environment.hpp"
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
+#include "support/temporary_folder.hpp"
 #include "training/elastic/toy_job.hpp"
 
 using namespace tutti;
@@ -142,4 +146,21 @@ TEST_CASE("a process joins two loops that run at the same time") {
   std::string const wrong =
       end_of_ranks(processes, 100s, [](int p, int status) { return p == 1 ? was_killed(status) : status == 0; });
   CHECK_MESSAGE(wrong.empty(), wrong);
+}
+
+TEST_CASE("an elastic loop chooses algorithms as init does: by the table that tutti-tune has written") {
+  temporary_folder const configuration;
+  std::filesystem::create_directory(configuration.path() / "tutti");
+  std::ofstream(configuration.path() / "tutti" / "tuning")
+      << detail::tuning_version << "\nmachine nowhere\nrule all_reduce 2-64 any any any binomial_tree automatic 0 0\n";
+  environment const place{{"XDG_CONFIG_HOME", configuration.path().string()}};
+  std::string const name = toy_job::new_name();
+  std::vector<pid_t> ranks;
+  for (int r = 0; r < 2; ++r)
+    ranks.push_back(fork_rank(name, r, 2, "60", [] {
+      training::elastic_loop loop;
+      auto const said = explain<float>(loop.comm(), collective::all_reduce, 1000);
+      expect(said.algorithm == algorithm_id::binomial_tree, said.text);
+    }));
+  CHECK(end_of_ranks(ranks, 60s, [](int, int status) { return status == 0; }) == "");
 }

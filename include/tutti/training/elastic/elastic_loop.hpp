@@ -129,7 +129,7 @@ class elastic_loop {
   // None if this process is to join others.
   static std::optional<communicator<Transport>> find_ranks(std::source_location where) {
     if constexpr (std::same_as<Transport, shm>)
-      if (tutti::detail::elastic_job::from_environment().joins_as < 0) return init(tutti::detail::shipped, where);
+      if (tutti::detail::elastic_job::from_environment().joins_as < 0) return init({}, where);
     return {};
   }
   elastic_loop(std::optional<communicator<Transport>> comm, elastic_options options)
