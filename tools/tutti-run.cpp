@@ -314,9 +314,10 @@ class job {
   void note_failure(std::size_t r, int status) {
     rank& one = ranks_[r];
     bool const was_member = std::exchange(one.is_member, false);
+    last_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     bool const left_out = !was_member && (one_succeeded_ || members() == 0);  // the end of one that nobody needed
     if (left_out || (code_ != 0 && !options_.recovers && !is_elastic())) return;
-    if (code_ == 0 && was_member) code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (code_ == 0 && was_member) code_ = last_code_;
     std::string const how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                                                               ::strsignal(WTERMSIG(status)))
                                                 : fmt::format("ended with exit code {}", WEXITSTATUS(status));
@@ -329,13 +330,16 @@ class job {
     next_ = clock_type::now() + grace;
   }
 
-  // The ranks that are left have agreed to do without those that failed before.
+  // The ranks that are left have agreed to do without those that failed before. They may all have ended since; then the last
+  // failure is that of one of them, unless one has succeeded.
   void go_on() {
     reap();
     if (is_elastic() && members() < options_.min_ranks) return;  // they are about to give up
-    code_ = 0;
+    std::string const running = list_running();
+    code_ = running.empty() && !one_succeeded_ ? last_code_ : 0;
     if (stage_ != stage::failed) return;
-    say("the ranks that are left go on: {}", list_running());
+    if (running.empty()) say("the ranks that were left went on, and have ended");
+    else say("the ranks that are left go on: {}", running);
     stage_ = stage::running;
     next_ = limit_;
   }
@@ -387,7 +391,7 @@ class job {
   stage stage_ = stage::running;
   std::optional<clock_type::time_point> limit_;  // of the job
   std::optional<clock_type::time_point> next_;   // the end of the stage, if it has a time limit
-  int code_ = 0;
+  int code_ = 0, last_code_ = 0;                 // of the job, and of the last rank that failed
   int restarts_ = 0;
   bool one_succeeded_ = false, survived_ = false, is_ending_ = false, lacks_room_ = false;
 };

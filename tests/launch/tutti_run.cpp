@@ -234,6 +234,23 @@ TEST_CASE("ranks that have shrunk their communicator go on, and the exit code is
   }
 }
 
+TEST_CASE("survivors that have ended before tutti-run hears of them count as well") {
+  // Rank 2 stops tutti-run until all ranks have ended and are zombies.
+  std::string const continues =
+      "until [ $(cat /proc/[0-9]*/stat 2>/dev/null | grep -c \") Z $PPID \") = 3 ]; do sleep 0.1; "
+      "done; kill -CONT $PPID";
+  std::string const survive = run + "--prefix -n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -STOP $PPID; (" +
+                              continues + ") & fi; exec " + TUTTI_RANKS + " survive 1'";
+  for (auto const& [variables, code] : {std::pair{"env ", 0}, std::pair{"env CODE_OF_SURVIVORS=5 ", 5}}) {
+    command c(variables + survive);
+    CHECK(c.wait() == code);
+    CAPTURE(c.output);
+    CHECK(c.said("tutti-run: rank 1 was killed by signal 9 (Killed)\n"));
+    CHECK(c.said("tutti-run: the ranks that were left went on, and have ended\n"));
+    CHECK_FALSE(c.said("go on: \n"));
+  }
+}
+
 TEST_CASE("with --enable-recovery no rank is ended because of another") {
   command c(run + "--enable-recovery -n 3 sh -c 'case $TUTTI_RANK in 0) kill -9 $$;; 1) exit 4;; 2) sleep 5; esac'");
   CHECK(c.wait() == 0);
