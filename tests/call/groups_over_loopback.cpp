@@ -38,5 +38,5 @@ TEST_CASE("members that do not come are named over loopback") {
   CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_member(comm); }));
   ::setenv("TUTTI_TIMEOUT", "3", 1);
   CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_late_member(comm); }));
-  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_late_member(comm); }));
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_late_members(comm); }));
 }

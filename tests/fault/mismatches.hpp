@@ -258,6 +258,23 @@ void check_leaving_with_a_reason(Comm& comm) {
       error_code::system, error_code::rank_left, "an exception made rank 1 close its communicator");
 }
 
+// Rank 1 makes no collective call before it closes its communicator, but sends a message the second time.
+template <class Comm>
+void check_leaving_before_a_call(Comm& comm) {
+  std::vector<float> four(4);
+  bool const leaves = comm.rank() == 1;
+  for (bool const sends : {false, true}) {
+    std::optional<Comm> group(*comm.split(0));
+    if (sends && leaves) send(*group, four, 0);
+    if (sends && comm.rank() == 0) recv(*group, four, 1);
+    error const e = leaves ? error({}) : error_of([&] { all_reduce(*group, four); });
+    group.reset();  // over MPI communicators close together
+    if (!leaves)
+      expect_error(e, error_code::rank_left, "rank 1 closed its communicator before its first collective call");
+    barrier(comm);
+  }
+}
+
 // A refused call is forgotten once the rank has made another.
 template <class Comm>
 void check_going_on_after_a_refusal(Comm& comm) {
@@ -327,6 +344,7 @@ void check_disagreements(Comm& comm) {
   check_absence(comm);
   check_absence_of_two(comm);
   check_leaving(comm);
+  check_leaving_before_a_call(comm);
   check_leaving_with_a_reason(comm);
   check_going_on_after_a_refusal(comm);
   check_calls_after_an_error(comm);

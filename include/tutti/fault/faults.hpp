@@ -217,14 +217,22 @@ void faults<Transport>::take_over(fault const& f) noexcept {
 
 template <transport Transport>
 error faults<Transport>::explained(error const& e) const {
-  if (ranks() == 1 || e.peer() < 0 || e.peer() == rank()) return e;
-  auto const why = states().why_gone(e.peer());
-  if (why.text.empty()) return e;
+  if (ranks() == 1) return e;
+  auto const* const several = dynamic_cast<absent_ranks const*>(&e);
+  std::string reasons;
+  circumstance when = circumstance::usual;
+  for (int const peer : several != nullptr ? several->all() : std::vector{e.peer()}) {
+    if (peer < 0 || peer == rank()) continue;
+    auto const why = states().why_gone(peer);
+    if (when == circumstance::usual) when = why.when;
+    reasons += why.text;
+  }
+  if (reasons.empty()) return e;
   return error({.code = e.code(),
                 .rank = e.rank(),
                 .peer = e.peer(),
-                .what = join({e.happened(), why.text}),
-                .way_out = way_out(error_code::rank_left, why.when)});
+                .what = e.happened() + reasons,
+                .way_out = way_out(error_code::rank_left, when)});
 }
 
 template <transport Transport>

@@ -69,8 +69,8 @@ std::string peer_states<Transport>::doing(int peer) const {
 template <transport Transport>
 std::string peer_states<Transport>::last_call(int peer) const {
   std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-  bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank();
-  if (called == 0) return knows ? "before its first call" : "not heard from yet";
+  bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank() || transport_.left(peer);
+  if (called == 0) return knows ? "before its first collective call" : "not heard from yet";
   auto const words = notices_->find(peer, called);
   std::string const what =
       words ? join({describe(*words, *notices_, peer), at_place_in(*words, *notices_, peer)}) : "no longer on record";
@@ -88,9 +88,9 @@ std::string peer_states<Transport>::said_of(int peer, std::uint64_t call) const 
 template <transport Transport>
 std::string peer_states<Transport>::departure(error_code code, int peer) const {
   bool const left = code == error_code::rank_left;
-  bool const unheard = tutti::detail::queries_peers<Transport> && notices_->called(peer) == 0;
+  bool const unheard = tutti::detail::queries_peers<Transport> && !left && notices_->called(peer) == 0;
   return join({left ? join({"rank ", peer, " closed its communicator "}) : join({transport_.describe(peer), " ended "}),
-               unheard ? join({"before rank ", rank(), " heard from it"}) : last_call(peer)});
+               unheard ? join({"before rank ", rank(), " heard of a collective call of it"}) : last_call(peer)});
 }
 
 template <transport Transport>

@@ -17,7 +17,15 @@ inline constexpr char const* members_must_join =
 // "1, 3"
 [[gnu::cold]] std::string list_of(std::vector<int> const& ranks);
 
-[[gnu::cold]] error ranks_absent(int rank, std::vector<int> const& absent, std::string_view way_out);
+class absent_ranks : public error {
+ public:
+  [[gnu::cold]] absent_ranks(int rank, std::vector<int> absent, std::string_view way_out);
+
+  std::vector<int> const& all() const noexcept { return all_; }
+
+ private:
+  std::vector<int> all_;
+};
 
 [[gnu::cold]] error rank_gone(int rank, int peer);
 

@@ -2,6 +2,11 @@
 // Definitions of transport/absence.hpp.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 
@@ -13,13 +18,13 @@ TUTTI_INLINE std::string list_of(std::vector<int> const& ranks) {
   return out;
 }
 
-TUTTI_INLINE error ranks_absent(int rank, std::vector<int> const& absent, std::string_view way_out) {
-  return error({.code = error_code::timeout,
-                .rank = rank,
-                .peer = absent.size() == 1 ? absent.front() : -1,
-                .what = join({"timed out waiting for ranks to join: ", list_of(absent)}),
-                .way_out = std::string(way_out)});
-}
+TUTTI_INLINE absent_ranks::absent_ranks(int rank, std::vector<int> absent, std::string_view way_out)
+    : error({.code = error_code::timeout,
+             .rank = rank,
+             .peer = absent.size() == 1 ? absent.front() : -1,
+             .what = join({"timed out waiting for ranks to join: ", list_of(absent)}),
+             .way_out = std::string(way_out)}),
+      all_(std::move(absent)) {}
 
 TUTTI_INLINE error rank_gone(int rank, int peer) {
   return error({.code = error_code::rank_lost,

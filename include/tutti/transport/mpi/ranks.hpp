@@ -89,7 +89,8 @@ class mpi_ranks {
           return gone < 0 || ready();
         });
     if (!met) strays_ = true;
-    if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), members_must_join) : rank_gone(rank_, gone);
+    if (!met && gone >= 0) throw rank_gone(rank_, gone);
+    if (!met) throw absent_ranks(rank_, meeting.absent(), members_must_join);
     return create(members, tag, meeting.independent());
   }
   [[gnu::cold]] mpi_communicator meet_survivors(std::vector<int> const& members, bool others_live) {

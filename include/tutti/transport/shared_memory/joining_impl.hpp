@@ -49,7 +49,7 @@ TUTTI_INLINE void joining::meet(step const& taken) {
     if (over) examine(taken);
     return true;
   });
-  if (!met) throw ranks_absent(name_of(self_.rank()), absent(taken), others_.way_out);
+  if (!met) throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
 }
 
 TUTTI_INLINE void joining::examine(step const& taken) {
@@ -61,7 +61,7 @@ TUTTI_INLINE void joining::examine(step const& taken) {
   if (all) return;  // a rank that is gone joined like all others, and has ended or left since
   if (known) throw refusal(*known);
   auto const late = absent(taken);
-  if (gave_up(r) && !late.empty()) throw ranks_absent(name_of(self_.rank()), late, others_.way_out);
+  if (gave_up(r) && !late.empty()) throw absent_ranks(name_of(self_.rank()), late, others_.way_out);
   fault const loss = loss_of(self_.memory(), self_.rank(), r, gave_up(r) ? " gave up" : " ended", others_);
   self_.notices().raise(loss);
   throw refusal(loss);

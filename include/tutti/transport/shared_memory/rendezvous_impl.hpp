@@ -95,7 +95,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     int const events = ::poll(waiting.data(), waiting.size(), next_look());
     rest.end();
     if (events < 0 && errno == EINVAL) refuse_files();  // poll takes no more entries than the process may open files
-    if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
+    if (until_.passed()) throw absent_ranks(name_of(0), absent(guests), others_.way_out);
     for (int r = 1; r < ranks_; ++r)
       if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
     if (events <= 0) continue;
@@ -105,7 +105,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       if (waiting[1 + r].revents == 0) continue;
       char word = 0;
       if (::recv(guests[r].get(), &word, 1, MSG_DONTWAIT) == 1)
-        throw ranks_absent(name_of(0), absent(guests), others_.way_out);
+        throw absent_ranks(name_of(0), absent(guests), others_.way_out);
       expect_end();
       throw error({.code = error_code::rank_lost,
                    .rank = name_of(0),

@@ -30,9 +30,10 @@ TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const
     return gone < 0;
   });
   if (!met)
-    if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
-      throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join)
-                     : detail::rank_gone(rank(), gone);
+    if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty()) {
+      if (gone >= 0) throw detail::rank_gone(rank(), gone);
+      throw detail::absent_ranks(rank(), absent, detail::members_must_join);
+    }
   int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
   return std::make_unique<loopback>(meeting->made, own);
 }
