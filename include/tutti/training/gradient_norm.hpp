@@ -53,7 +53,7 @@ namespace tutti::training {
 //   model.finish();
 //   descent.step(model, std::min(1.0, 5.0 / (gradient_norm(model) + 1e-6)));  // their norm is 5 at most
 template <class Model>
-double gradient_norm(Model& model, std::source_location where = std::source_location::current()) {
+[[nodiscard]] double gradient_norm(Model& model, std::source_location where = std::source_location::current()) {
   tutti::detail::expect_means(model, "gradient_norm()", where);
   if constexpr (tutti::detail::has_norm<Model>) return model.gradient_norm(where);
   else return std::sqrt(tutti::detail::squares_of_gradients(model, [](std::size_t) { return true; }));
@@ -65,8 +65,8 @@ double gradient_norm(Model& model, std::source_location where = std::source_loca
 //   auto& rest = mesh.along({"tensor", "pipeline"});
 //   double const norm = gradient_norm(model, rest, [&](std::size_t i) { return divided[i] || mesh.coordinate("tensor") == 0; });
 template <class Model, transport Transport, std::predicate<std::size_t> Counts>
-double gradient_norm(Model& model, communicator<Transport>& group, Counts&& counts,
-                     std::source_location where = std::source_location::current()) {
+[[nodiscard]] double gradient_norm(Model& model, communicator<Transport>& group, Counts&& counts,
+                                   std::source_location where = std::source_location::current()) {
   tutti::detail::expect_means(model, "gradient_norm()", where);
   if constexpr (tutti::detail::has_norm<Model>) return model.gradient_norm(group, counts, where);
   else return std::sqrt(all_reduce(group, tutti::detail::squares_of_gradients(model, counts), sum{}, {}, where));

@@ -28,7 +28,8 @@ struct loss_scale {
 
   // After a backward pass. Returns by what the step must multiply the gradients, so that their norm without the factor is
   // `most_norm` at most: 0 if the step is skipped.
-  double update(double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
+  [[nodiscard("the step must multiply the gradients by it")]] double update(
+      double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
     double const scale = std::min(1 / factor, most_norm / norm_of_gradients);
     if (!std::isfinite(norm_of_gradients)) {
       factor = std::max(factor * backoff, least);

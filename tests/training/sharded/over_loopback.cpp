@@ -60,6 +60,7 @@ TEST_CASE("ranks that gather units in different orders are told so at the end of
   for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_other_gathers(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_place_of_gathers(comm); }));
   }
 }
 

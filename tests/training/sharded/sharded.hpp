@@ -463,6 +463,21 @@ void check_other_gathers(Comm& comm) {
   expect(before == after, "a step with wrong parameters has changed some");
 }
 
+// Units of different sizes: the error names the lines of the program, not those of the library.
+template <class Comm>
+void check_place_of_gathers(Comm& comm) {
+  std::vector<std::vector<float>> parameters{std::vector<float>(100), std::vector<float>(50)};
+  training::sharded_data_parallel model(comm, parameters, training::sgd{}, {.stage = 3});
+  bool const differs = comm.rank() == comm.size() - 1;
+  error const thrown = error_of([&] {
+    for (std::size_t const u : {0u, 1u}) auto const here = model.gather(differs ? 1 - u : u);
+    return 0;
+  });
+  expect(thrown.code() == error_code::mismatch || thrown.code() == error_code::revoked, "an error of another kind");
+  expect_error(thrown, thrown.code(), "all_gather_v of float");
+  expect(contains(thrown, "sharded/sharded.hpp:") && !contains(thrown, "sharded_parameters.hpp"), thrown.what());
+}
+
 // Memory as the contract says, for layers whose parts are equal on all ranks up to a few elements.
 template <class Comm>
 void check_memory(Comm& comm) {

@@ -212,6 +212,12 @@ void check_refused_shapes(Comm& comm) {
   std::vector<float> large(13);
   refused([&] { rows.backward(comm, large, full); },
           "an array of 13 elements is passed as this rank's part of 1 x 4 x 3, which has");
+  refused([&] { rows.along.copy_part(std::span<float const>(full), std::span(small), 2, 0); },
+          "an array of 1 elements is passed as this rank's part of 1 x 4 x 3, which has 6");
+  refused([&] { rows.along.place_part(std::span<float const>(small), std::span(full), 2, 1); },
+          "an array of 1 elements is passed as this rank's part of 1 x 4 x 3, which has 6");
+  refused([&] { rows.along.copy_part(std::span<float const>(full), std::span(small), 2, 2); },
+          "the part of rank 2 was asked for, but there are 2 ranks");
   training::sharded_embedding const embedding{.words = 4, .features = 3};
   std::vector<float> table(part(4, comm.size(), comm.rank()).count * 3), out(6);
   refused([&] { embedding.forward(comm, tokens, table, out); }, "token 1 is 4, but there are only 4 words");

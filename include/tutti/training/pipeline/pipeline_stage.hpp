@@ -16,12 +16,13 @@ namespace training {
 // The forward pass of a microbatch through a stage.
 template <element T>
 struct stage_forward {
-  int stage = 0;            // among all stages of the model
-  int microbatch = 0;       // from 0; the first stage takes the data of this one
-  std::span<T const> in{};  // the activation that the stage before has written; empty in the first stage
-  std::span<T> out{};       // to write, all of it; empty in the last stage
-  bool again = false;       // the pass runs a second time (pipeline_options::recompute), and must compute the same
-  double loss = 0;          // the last stage writes the loss of the microbatch
+  int stage = 0;       // among all stages of the model
+  int microbatch = 0;  // from 0; the first stage takes the data of this one
+  // The activation that the stage before has written, which run() keeps until the backward pass has run; empty in the first stage.
+  std::span<T const> in{};
+  std::span<T> out{};  // to write, all of it, before the function returns; empty in the last stage
+  bool again = false;  // the pass runs a second time (pipeline_options::recompute), and must compute the same
+  double loss = 0;     // the last stage writes the loss of the microbatch
 };
 
 // The backward pass of a microbatch through a stage. It adds to the gradients of the stage's parameters.

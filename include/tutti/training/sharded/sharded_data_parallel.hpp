@@ -101,7 +101,7 @@ class sharded_data_parallel {
   // gathered meanwhile. Throws what the gathers throw.
   [[nodiscard]] gathered_unit gather(std::size_t unit, std::source_location where = std::source_location::current()) {
     parameters_.expect_unit(unit, where);
-    reductions_.end_on_exception([&] { parameters_.gather(unit, options_.prefetch, statistics_); });
+    reductions_.end_on_exception([&] { parameters_.gather(unit, options_.prefetch, statistics_, where); });
     return gathered_unit(parameters_, unit);
   }
 
@@ -160,7 +160,7 @@ class sharded_data_parallel {
   //
   //   model.finish();
   //   model.step(std::min(1.0, max_norm / (model.gradient_norm() + 1e-6)));
-  double gradient_norm(std::source_location where = std::source_location::current()) {
+  [[nodiscard]] double gradient_norm(std::source_location where = std::source_location::current()) {
     return std::sqrt(squares_of_gradients([](std::size_t) { return true; }, where));
   }
   // The same where the ranks of a group hold parts of the model, as training::gradient_norm(model, group, counts). Collective among
@@ -168,8 +168,8 @@ class sharded_data_parallel {
   //
   //   model.step(std::min(1.0, max_norm / (model.gradient_norm(mesh.along({"tensor", "pipeline"}), counts) + 1e-6)));
   template <transport Other, std::predicate<std::size_t> Counts>
-  double gradient_norm(communicator<Other>& group, Counts&& counts,
-                       std::source_location where = std::source_location::current()) {
+  [[nodiscard]] double gradient_norm(communicator<Other>& group, Counts&& counts,
+                                     std::source_location where = std::source_location::current()) {
     double const squares = squares_of_gradients(counts, where);
     return std::sqrt(reductions_.end_on_exception([&] { return all_reduce(group, squares, sum{}, {}, where); }));
   }
@@ -217,7 +217,7 @@ class sharded_data_parallel {
   void share(std::source_location where = std::source_location::current()) {
     parameters_.expect_released("share()", where);
     reductions_.end_on_exception([&] {
-      for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_);
+      for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_, where);
       parameters_.finish_sharing(statistics_);
     });
   }
@@ -271,7 +271,7 @@ class sharded_data_parallel {
       if (scale != 0 && reductions_.used[part.parameter] != 0)
         optimizer_.update(static_cast<std::size_t>(&part - shards_.owned.data()), reductions_.gradients.mine(part),
                           scale, where);
-    parameters_.share(bucket, statistics_);
+    parameters_.share(bucket, statistics_, where);
   }
 
   communicator<Transport>& comm_;

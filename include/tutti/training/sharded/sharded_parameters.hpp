@@ -118,10 +118,10 @@ class sharded_parameters {
   }
 
   // After a change of this rank's part of a bucket: gives all ranks all parts, if each has the whole.
-  void share(std::size_t bucket, training::sharding_statistics& seen) {
+  void share(std::size_t bucket, training::sharding_statistics& seen, std::source_location where) {
     if constexpr (training::has_master<T>)
       std::ranges::transform(masters_of(bucket), mine(bucket).begin(), [](auto x) { return T(x); });
-    if (is_whole_) shared_.push_back(start(comm_, bucket, whole(bucket), seen));
+    if (is_whole_) shared_.push_back(start(comm_, bucket, whole(bucket), seen, where));
   }
   void finish_sharing(training::sharding_statistics& seen) {
     auto const begin = std::chrono::steady_clock::now();
@@ -131,15 +131,15 @@ class sharded_parameters {
   }
 
   // Waits until the unit is gathered, which it is until as many releases; begins to gather those that will follow.
-  void gather(std::size_t index, std::size_t ahead, training::sharding_statistics& seen) {
+  void gather(std::size_t index, std::size_t ahead, training::sharding_statistics& seen, std::source_location where) {
     if (is_whole_) return;
     order_.note(index);
     expected_ =
         order_.expected(std::min(ahead, 2 * units_.size()));  // a step has no more, and the order may be a cycle
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (u != index && units_[u].holders == 0 && !is_expected(u)) drop(u);
-    begin_to_gather(index, seen);
-    for (std::size_t const u : expected_) begin_to_gather(u, seen);
+    begin_to_gather(index, seen, where);
+    for (std::size_t const u : expected_) begin_to_gather(u, seen, where);
     unit_state& some = units_[index];
     if (some.gathered.done()) ++seen.gathered_ahead;
     auto const begin = std::chrono::steady_clock::now();
@@ -223,16 +223,17 @@ class sharded_parameters {
     else return mine(bucket);
   }
 
-  work start(communicator<Transport>& comm, std::size_t bucket, std::span<T> to, training::sharding_statistics& seen) {
+  work start(communicator<Transport>& comm, std::size_t bucket, std::span<T> to, training::sharding_statistics& seen,
+             std::source_location where) {
     ++seen.gathers;
     seen.gathered_bytes += to.size_bytes();
-    return all_gather_v(async(comm), std::span<T const>(mine(bucket)), to, shards_.counts[bucket]);
+    return all_gather_v(async(comm), std::span<T const>(mine(bucket)), to, shards_.counts[bucket], {}, {}, where);
   }
-  void begin_to_gather(std::size_t index, training::sharding_statistics& seen) {
+  void begin_to_gather(std::size_t index, training::sharding_statistics& seen, std::source_location where) {
     std::size_t const b = bucket_of(index);
     if (buffers_.has(b)) return;
     gathered_ = (gathered_ + index + 1) * 0x9E3779B97F4A7C15;  // depends on the order
-    units_[index].gathered = start(*gathers_, b, buffers_.take(b), seen);
+    units_[index].gathered = start(*gathers_, b, buffers_.take(b), seen, where);
   }
   // An error of the gather is that of the next one, too.
   void drop(std::size_t index) noexcept {

@@ -11,6 +11,18 @@
 #include "tutti/core/partition.hpp"
 
 namespace tutti {
+
+namespace training {
+struct sharded_dimension;
+}
+namespace detail {
+
+// Throws bad_argument if these are not the sizes of the whole array and of this rank's part, or if there is no such rank.
+void expect_sharded(training::sharded_dimension const& along, std::size_t whole, std::size_t part, int ranks, int rank,
+                    std::source_location where);
+
+}  // namespace detail
+
 namespace training {
 
 // An array of outer x extent x inner elements, row-major, whose middle dimension is divided among ranks: rank r of p has
@@ -37,15 +49,20 @@ struct sharded_dimension {
     return out;
   }
 
-  // Copies a rank's part of the whole array to `to`, and `from` to its place in the whole array.
+  // Copies a rank's part of the whole array to `to`, and `from` to its place in the whole array. Throws error: bad_argument for
+  // arrays of other sizes.
   template <class T>
-  void copy_part(std::span<T const> whole, std::span<T> to, int ranks, int rank) const {
+  void copy_part(std::span<T const> whole, std::span<T> to, int ranks, int rank,
+                 std::source_location where = std::source_location::current()) const {
+    detail::expect_sharded(*this, whole.size(), to.size(), ranks, rank, where);
     for_each_run(ranks, rank, [&](std::size_t in_whole, std::size_t in_part, std::size_t n) {
       std::copy_n(whole.data() + in_whole, n, to.data() + in_part);
     });
   }
   template <class T>
-  void place_part(std::span<T const> from, std::span<T> whole, int ranks, int rank) const {
+  void place_part(std::span<T const> from, std::span<T> whole, int ranks, int rank,
+                  std::source_location where = std::source_location::current()) const {
+    detail::expect_sharded(*this, whole.size(), from.size(), ranks, rank, where);
     for_each_run(ranks, rank, [&](std::size_t in_whole, std::size_t in_part, std::size_t n) {
       std::copy_n(from.data() + in_part, n, whole.data() + in_whole);
     });
@@ -62,13 +79,6 @@ struct sharded_dimension {
 
 }  // namespace training
 
-namespace detail {
-
-// Throws bad_argument if these are not the sizes of the whole array and of this rank's part.
-void expect_sharded(training::sharded_dimension const& along, std::size_t whole, std::size_t part, int ranks, int rank,
-                    std::source_location where);
-
-}  // namespace detail
 }  // namespace tutti
 
 #if !defined(TUTTI_COMPILED)
