@@ -52,6 +52,26 @@ TEST_CASE("work that completes during a nap is not polled again") {
   CHECK(polls == 1);
 }
 
+TEST_CASE("a rank whose peers share its core stops spinning early") {
+  auto const polls_before_nap = [](patience const& how) {
+    int polls = 0;
+    wait_until_done([&] { return ++polls, progress::stuck; }, how, far, [](auto&&) { return false; });
+    return polls;
+  };
+  static int asked = 0;
+  patience how{patience_with_cores.spins, 0us, [](void const* peers) noexcept {
+                 ++asked;
+                 return *static_cast<bool const*>(peers);
+               }};
+  bool shared = true;
+  how.peers = &shared;
+  CHECK(polls_before_nap(how) == spins_before_asking);
+  CHECK(asked == 1);
+  shared = false;
+  CHECK(polls_before_nap(how) == patience_with_cores.spins);
+  CHECK(asked == 2);
+}
+
 TEST_CASE("a rank that yields drives the work in the background") {
   static int driven = 0;
   auto* const before = background_work.exchange([]() noexcept { ++driven; });

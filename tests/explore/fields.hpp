@@ -65,6 +65,7 @@ inline std::string field_of_rank(std::size_t offset) {
                                      {offsetof(rank_page, probe), "probe"},
                                      {offsetof(rank_page, can_fetch), "can_fetch"},
                                      {offsetof(rank_page, excluded), "excluded"},
+                                     {offsetof(rank_page, core), "core"},
                                      {offsetof(rank_page, bell), "bell"},
                                      {offsetof(rank_page, asleep), "asleep"},
                                      {offsetof(rank_page, responsive), "responsive"},

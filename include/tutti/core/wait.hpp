@@ -100,12 +100,17 @@ class countdown {
 struct patience {
   int spins;                         // polls with a pause between them, for an answer within nanoseconds
   std::chrono::microseconds yields;  // then the core goes to any other thread, such as a peer on the same core
+  // Whether one of the peers was last seen on the core of the calling thread, which the system may do to ranks on a busy machine
+  // although there is a core for each. Then spinning only keeps that peer from running.
+  bool (*share_core)(void const* peers) noexcept = nullptr;
+  void const* peers = nullptr;
 };
 
 // With a core for each rank, spinning finds the answer first. With fewer cores, the peer that would answer may be
 // waiting for this very core: 1,000 pauses before the first yield made an all-reduce ten times slower, 20 of them take
 // 1.2 times as long as 5, and none at all 1.5 times, because a core is given away without need.
 inline constexpr patience patience_with_cores{2000, std::chrono::microseconds{500}};
+inline constexpr int spins_before_asking = 100;  // about 3 us: whether peers share this core
 inline constexpr patience patience_sharing_cores{5, std::chrono::microseconds{2000}};
 // A nap ends with a wake-up or after this time. A wake-up can be missed (see mailbox::ring), and dead peers wake no
 // one.
@@ -129,6 +134,7 @@ bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
   while (true) {
     progress last = poll();
     for (int i = 1; last == progress::stuck && i < how.spins; ++i) {
+      if (i == spins_before_asking && how.share_core != nullptr && how.share_core(how.peers)) break;
       pause_briefly();
       last = poll();
     }

@@ -147,6 +147,7 @@ struct rank_page {
   std::uint64_t probe;              // where peers try to read this rank's private memory; it holds the process number
   std::atomic<fetching> can_fetch;  // whether this rank could read that of its peers
   std::atomic<std::uint32_t> excluded;  // written by the survivors that continue without this rank
+  std::atomic<std::uint32_t> core;      // where this rank was when it last waited for long, plus 1; 0: unknown
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;

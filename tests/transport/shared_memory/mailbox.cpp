@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <sched.h>
 #include <thread>
 #include <vector>
 
@@ -159,6 +160,33 @@ TEST_CASE("where ranks share cores, a rank may get further ahead") {
   for (std::uint64_t round = 2; round <= far_sets_sharing_cores; ++round)
     CHECK(a.packets(0, round, true) != a.packets(0, 1, true));
   CHECK(a.packets(0, far_sets_sharing_cores + 1, true) == a.packets(0, 1, true));
+}
+
+TEST_CASE("ranks notice which of them were last on one core") {
+  cpu_set_t allowed;
+  REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  auto const shares = [](loopback& rank, int core) {
+    bool out = false;
+    std::thread([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(core, &one);
+      REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+      patience const how = rank.waits();
+      out = how.share_core(how.peers);
+    }).join();
+    return out;
+  };
+  pair p;
+  CHECK_FALSE(shares(p.a, cores[0]));  // b has not waited yet
+  CHECK(shares(p.b, cores[0]));
+  CHECK(shares(p.a, cores[0]));
+  if (cores.size() < 2) return;
+  CHECK_FALSE(shares(p.b, cores[1]));
+  CHECK_FALSE(shares(p.a, cores[0]));
 }
 
 TEST_CASE("far rounds say nothing of the near ones that follow") {

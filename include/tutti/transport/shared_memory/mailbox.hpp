@@ -27,7 +27,7 @@ class mailbox {
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
-  patience waits() const noexcept { return waits_; }
+  patience waits() const noexcept { return {waits_.spins, waits_.yields, &share_core, this}; }
   // An input of the choice of algorithm, so the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
   bool pulls() const noexcept { return pulls_; }
@@ -262,6 +262,8 @@ class mailbox {
     ring(to);
   }
 
+  // Notes the core of this rank and looks at those that others have noted.
+  [[gnu::cold]] static bool share_core(void const* self) noexcept;
   // Sleeps until this rank's bell rings again after `heard` rings, or a nap is over.
   [[gnu::cold]] void sleep(std::uint32_t heard) noexcept;
   [[gnu::cold]] static void wake(rank_page& other) noexcept;

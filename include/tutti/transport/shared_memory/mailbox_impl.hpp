@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,6 +45,17 @@ TUTTI_INLINE void mailbox::attach(segment s, int tracks, std::uintptr_t begin, s
 TUTTI_INLINE void mailbox::leave() noexcept {
   segment_.rank(rank_).status.store(presence::left, std::memory_order_release);
   wake_all();
+}
+
+TUTTI_INLINE bool mailbox::share_core(void const* self) noexcept {
+  mailbox const& m = *static_cast<mailbox const*>(self);
+  auto const core = static_cast<std::uint32_t>(::sched_getcpu() + 1);  // 0: unknown
+  std::atomic<std::uint32_t>& noted = m.segment_.rank(m.rank_).core;
+  if (noted.load(std::memory_order_relaxed) != core) noted.store(core, std::memory_order_relaxed);
+  if (core == 0) return false;
+  for (int r = 0; r < m.ranks_; ++r)
+    if (r != m.rank_ && m.segment_.rank(r).core.load(std::memory_order_relaxed) == core) return true;
+  return false;
 }
 
 TUTTI_INLINE void mailbox::sleep(std::uint32_t heard) noexcept {
