@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "support/device_collectives.hpp"
@@ -138,4 +139,27 @@ TEST_CASE("wrong counts are refused") {
   CHECK(refused(wrong) == "the input of all_gather has 2 elements, but the call needs 1");
   CHECK(refused(right, {.algorithm = algorithm_id::ring}) ==
         "a call with blocks of uneven sizes among virtual ranks cannot name an algorithm or a protocol");
+}
+
+TEST_CASE("counts that add up to more than memory can hold are refused, also if their sum wraps around") {
+  device_stand_in const on;
+  cuda_local const ranks(on, 2);
+  float one = 0;
+  std::size_t const half = std::size_t{1} << 63;
+  auto const expect_refused = [](error const& e, std::string const& call) {
+    CHECK(e.code() == error_code::bad_argument);
+    CHECK(e.happened() == "the counts of " + call + "_v add up to more elements than memory can hold");
+  };
+  std::vector<std::span<float>> const none(2);
+  std::vector<std::size_t> const square(4, half), pair(2, half), most(2, std::size_t{1} << 60);
+  expect_refused(error_of([&] { all_to_all_v(ranks, none, square, none); }), "all_to_all");
+  std::vector<std::span<float>> const vast(2, std::span<float>(&one, half)), large(2, std::span(&one, most[0]));
+  expect_refused(error_of([&] { reduce_scatter_v(ranks, none, vast, pair); }), "reduce_scatter");
+  expect_refused(error_of([&] { all_gather_v(ranks, vast, none, pair); }), "all_gather");
+  expect_refused(error_of([&] { gather_v(ranks, large, std::span(&one, 2 * most[0]), most); }), "gather");
+  expect_refused(error_of([&] { scatter_v(ranks, none[0], pair, vast); }), "scatter");
+
+  error const e = error_of([&] { all_gather(ranks, vast, none); });
+  CHECK(e.code() == error_code::bad_argument);
+  CHECK(e.happened().find("2 such blocks are more than memory can hold") != std::string::npos);
 }

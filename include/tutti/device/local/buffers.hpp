@@ -143,7 +143,14 @@ even_blocks even_blocks_of(InBuffers& in, OutBuffers& out, int ranks, std::sourc
     if (all % p != 0) refuse_unequal_blocks(0, ranks, C, all, where);
     return even_blocks{all / p};
   } else {
-    return even_blocks{deals(C) ? size_of_first(out) : size_of_first(in)};
+    std::size_t const count = deals(C) ? size_of_first(out) : size_of_first(in);
+    if constexpr (by_block(C)) {
+      using T = std::remove_cvref_t<decltype(*device_data(in[0]))>;
+      std::size_t whole = 0;
+      if (__builtin_mul_overflow(count, static_cast<std::size_t>(ranks), &whole) || !is_possible_size<T>(whole))
+        refuse_impossible_blocks(0, ranks, C, count, where);
+    }
+    return even_blocks{count};
   }
 }
 

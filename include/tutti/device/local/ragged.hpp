@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/call/count_list.hpp"
 #include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/launch.hpp"
@@ -18,6 +19,18 @@
 
 namespace tutti {
 namespace detail {
+
+[[noreturn, gnu::cold]] inline void refuse_impossible_counts(collective c, std::source_location where) {
+  refuse_call(join({"the counts of ", name(c), "_v add up to more elements than memory can hold"}),
+              "check the counts, of which one may have been negative", where);
+}
+// Whether an array can have as many elements of T as all blocks together. Throws error: bad_argument.
+template <class T>
+void expect_possible_counts(collective c, std::span<std::size_t const> counts, std::source_location where) {
+  std::size_t whole = 0;
+  for (std::size_t const n : counts)
+    if (__builtin_add_overflow(whole, n, &whole) || !is_possible_size<T>(whole)) refuse_impossible_counts(c, where);
+}
 
 // Blocks of these sizes, one after another, in units of `unit`.
 inline ragged_blocks uneven_blocks(std::span<std::size_t const> counts, std::size_t unit = 1) {
@@ -42,6 +55,7 @@ template <collective C, class T, class In, class Out, device D, class Reach, cla
 void call_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, int root, std::span<std::size_t const> counts,
                  std::size_t unit, How const& how, device_options<D> const& options, std::source_location where) {
   expect_uneven(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), options, where);
+  expect_possible_counts<device_element<In>>(C, counts, where);
   auto const arrays =
       check_local_buffers<C, T, T>(ranks.team(), in, out, ranks.size(), root, uneven_blocks(counts), unit, where);
   shown_range const shown = show_launch<C>(ranks, arrays.n * sizeof(T));
@@ -139,6 +153,7 @@ void all_to_all_v(cuda_local<D, Reach> const& ranks, In&& in, detail::count_list
   constexpr std::size_t unit = detail::words_in<T>;
   auto const p = static_cast<std::size_t>(ranks.size());
   detail::expect_uneven(ranks, counts.size(), p * p, options, where);
+  detail::expect_possible_counts<T>(collective::all_to_all, counts, where);
   std::vector<std::size_t> sent(p), received(p);
   for (std::size_t i = 0; i < counts.size(); ++i) sent[i / p] += counts[i], received[i % p] += counts[i];
   auto arrays = detail::check_uneven_exchange<word>(ranks.team(), in, sent, out, received, unit, where);
