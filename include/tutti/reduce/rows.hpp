@@ -60,7 +60,7 @@ template <class F>
 struct scale_of_tensor {
   F scale;
 };
-// Each row has a scale, the largest of its results over the largest number of their 8-bit type, which is stored.
+// Each row has a scale, its largest finite result over the largest number of their 8-bit type, which is stored.
 struct scales_of_rows {
   float* scales;
 };
@@ -146,9 +146,9 @@ constexpr auto with_scale(E const& epilogue, F scale) {
   return detail::scaled_by(detail::as_row_epilogue(epilogue), detail::scale_of_tensor<F>{scale});
 }
 
-// Quantises the results of each row by a scale of its own, which it stores to scales[row]: the largest magnitude of the row over
-// the largest number of the type, or 1/512 of the reciprocal of that number if this is more. A result is worth its element times
-// the scale.
+// Quantises the results of each row by a scale of its own, which it stores to scales[row]: the largest finite magnitude of the row
+// over the largest number of the type, or 1/512 of the reciprocal of that number if this is more. A result is worth its element
+// times the scale. Infinity becomes the largest number of the type, NaN stays NaN, and neither affects other elements of the row.
 template <detail::row_step_or_epilogue E>
 constexpr auto with_row_scales(E const& epilogue, float* scales) {
   return detail::scaled_by(detail::as_row_epilogue(epilogue), detail::scales_of_rows{scales});

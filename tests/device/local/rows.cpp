@@ -3,7 +3,9 @@
 // labels: threads
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,18 @@
 
 using namespace tutti;
 using namespace tutti::testing;
+
+namespace {
+
+struct as_it_is {
+  using total = float;
+  float of(float) const { return 0; }
+  float combine(float, float) const { return 0; }
+  float row(float, std::size_t) const { return 0; }
+  float finish(float x, float) const { return x; }
+};
+
+}  // namespace
 
 TEST_CASE_TEMPLATE("rows of virtual ranks are normalised", T, float, half, bfloat16) {
   for (int const p : {1, 2, 5, 13})
@@ -38,6 +52,26 @@ TEST_CASE("the total of a row can be any type") {
     double all = 0;
     for (std::size_t i = 0; i < length; ++i) all += double{got[1][row * length + i]};
     CHECK(all == doctest::Approx(1).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("the scale of a row is that of its finite elements, and others become the largest number or stay NaN") {
+  float const infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> const row{1, -2, infinity, 0.5f, -infinity, nan, 0}, infinite(row.size(), infinity);
+  std::vector<float> both = row;
+  both.insert(both.end(), infinite.begin(), infinite.end());
+  device_stand_in const on;
+  auto const in = to_device(on, ranks_values<float>{both, std::vector<float>(both.size())});
+  auto const out = to_device(on, ranks_values<float8_e4m3>(2, std::vector<float8_e4m3>(both.size())));
+  auto const scales = to_device(on, ranks_values<float>{std::vector<float>(2)});
+  all_reduce(cuda_local(on, 2), in, out, by_rows(sum{}, row.size(), with_row_scales(as_it_is{}, scales[0].data())));
+  auto const got = to_host(on, out)[1];
+  CHECK(to_host(on, scales)[0] == std::vector<float>{2.0f / 448, 1.0f / (448 * 512)});
+  std::vector<float> const expected{224, -448, 448, 112, -448, nan, 0};
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    CAPTURE(i);
+    CHECK((float{got[i]} == expected[i] || (std::isnan(float{got[i]}) && std::isnan(expected[i]))));
+    CHECK(float{got[row.size() + i]} == 448);
   }
 }
 

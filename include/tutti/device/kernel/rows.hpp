@@ -240,7 +240,7 @@ struct row_pass {
                     TUTTI_UNROLL
                     for (std::size_t i = 0; i < pack; ++i) {
                       float const x = y[i] < 0 ? -y[i] : y[i];
-                      if (i < count && mine < x) mine = x;
+                      if (i < count && mine < x && x <= std::numeric_limits<float>::max()) mine = x;
                     }
                   });
       float const largest = shared.largest.of_all(group, mine, [](float a, float b) { return a < b ? b : a; });
