@@ -67,8 +67,8 @@ struct squares_work {
       float of_pack = 0;
       TUTTI_UNROLL
       for (std::size_t i = 0; i < pack; ++i) {
-        float const x = widened<float>(values[i]);  // 0 behind the end
-        of_pack += x * x;
+        float const x = widened<float>(values[i]);
+        if (i < count) of_pack += x * x;
       }
       out += double{of_pack};
     }

@@ -50,7 +50,7 @@ struct wire_blocks {
 // neighbouring memory at once.
 template <class Format, int Lanes>
 struct wire_lane {
-  static constexpr std::size_t pack = 4, packs = Format::block / pack / Lanes;
+  static constexpr std::size_t block = Format::block, pack = 4, packs = block / pack / Lanes;
   using element = typename Format::element;
   using blocks = wire_blocks<Format>;
 
@@ -76,6 +76,17 @@ struct wire_lane {
         if (first + k < count) f(first + k, one);
         values[p][k] = one[0];
       }
+    }
+  }
+
+  // Replaces the values that come after the first `count`, with which a message ends.
+  TUTTI_HOST_DEVICE void pad(std::size_t count, float by) {
+    if (count == block) return;
+    TUTTI_UNROLL
+    for (std::size_t p = 0; p < packs; ++p) {
+      TUTTI_UNROLL
+      for (std::size_t k = 0; k < pack; ++k)
+        if (at(p) + k >= count) values[p][k] = by;
     }
   }
 
@@ -167,7 +178,8 @@ TUTTI_HOST_DEVICE bool is_aligned_for(T const* p) {
   return reinterpret_cast<std::uintptr_t>(p) % (Elements * sizeof(T)) == 0;
 }
 
-// The values become the contributions of this rank, of which `count` are in memory.
+// The values become the contributions of this rank, of which `count` are in memory. The others become copies of the first: the
+// operation of the program is called with all values of a block, and must not see any that no rank has passed.
 template <class Lane, class In, class Before>
 TUTTI_HOST_DEVICE void load_contributions(Lane& lane, In const* from, std::size_t count, Before const& before,
                                           int rank) {
@@ -177,6 +189,7 @@ TUTTI_HOST_DEVICE void load_contributions(Lane& lane, In const* from, std::size_
     TUTTI_UNROLL
     for (std::size_t k = 0; k < N; ++k) to[k] = contribution(before, rank, widened<float>(loaded[k]));
   });
+  if (count < Lane::block) lane.pad(count, contribution(before, rank, widened<float>(from[0])));
 }
 
 // The first of the values is element `at` of the epilogue's arrays.
@@ -185,6 +198,7 @@ TUTTI_HOST_DEVICE void apply_epilogue_to(Lane& lane, std::size_t count, After co
   bool aligned = true;
   if constexpr (arrays_of<After> > 0)
     for (auto* const array : after.arrays) aligned = aligned && is_aligned_for<Lane::pack>(array + at);
+  lane.pad(count, 0);  // without an epilogue, they could be the largest, and determine the scale of the block
   lane.for_each(count, aligned, [&]<std::size_t N>(std::size_t i, float(&all)[N]) {
     float result[N];
     apply_epilogue(after, at + i, all, result);
