@@ -2,7 +2,6 @@
 // Memory of devices for messages between virtual ranks, and what calls keep on the way.
 #pragma once
 
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/device/model/growth.hpp"
 #include "tutti/device/model/team.hpp"
 
 namespace tutti {
@@ -56,7 +56,8 @@ class device_channels {
   // Scratch memory of calls on device k. It grows; earlier memory stays valid, because captured graphs may refer to it.
   std::byte* scratch(int k, std::size_t bytes) {
     auto& all = scratch_[static_cast<std::size_t>(k)];
-    if (all.empty() || all.back().size() < bytes) all.emplace_back(team_->at(k), std::bit_ceil(bytes));
+    std::size_t const had = all.empty() ? 0 : all.back().size();
+    if (all.empty() || had < bytes) all.emplace_back(team_->at(k), detail::grown_size(bytes, had));
     return all.back().data();
   }
 

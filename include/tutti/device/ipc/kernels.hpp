@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include "tutti/device/kernel/shots.hpp"
 #include "tutti/device/kernel/steps.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/device/model/growth.hpp"
 #include "tutti/reduce/rows.hpp"
 
 namespace tutti::detail {
@@ -216,8 +216,9 @@ class ipc_kernels {
   // the process are idle, and a kernel that was launched would wait for this rank.
   std::byte* scratch(std::size_t bytes, std::source_location where) {
     if (bytes > scratch_bytes_) {
-      scratch_ = group_.memory().add_at_all_ranks(std::bit_ceil(bytes), where);
-      scratch_bytes_ = std::bit_ceil(bytes);
+      std::size_t const size = grown_size(bytes, scratch_bytes_);
+      scratch_ = group_.memory().add_at_all_ranks(size, where);
+      scratch_bytes_ = size;
     }
     return scratch_;
   }

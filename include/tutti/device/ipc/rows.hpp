@@ -2,7 +2,6 @@
 // An all_reduce with an epilogue on rows among processes whose kernels do not wait for each other.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <source_location>
 #include <type_traits>
@@ -10,6 +9,7 @@
 #include "tutti/device/front/algorithms.hpp"
 #include "tutti/device/front/rows.hpp"
 #include "tutti/device/ipc/words.hpp"
+#include "tutti/device/model/growth.hpp"
 
 namespace tutti::detail {
 
@@ -36,12 +36,13 @@ class ipc_rows {
   // Memory for sums, of the same size at all ranks. It grows; earlier memory stays valid, because graphs may refer to it.
   template <class T, class Group>
   T* sums_of(D const& on, Group& group, std::size_t n, stream_of<D> stream, std::source_location where) {
-    if (std::size_t const wanted = std::bit_ceil(n * sizeof(T)); wanted > bytes_) {
+    if (std::size_t const needed = n * sizeof(T); needed > bytes_) {
       if (on.capturing(stream))
         refuse_call("the first call with rows of this size is being captured into a graph, and needs memory",
                     "make the call once before the capture", where);
-      sums_ = group.memory().add_at_all_ranks(wanted, where);
-      bytes_ = wanted;
+      std::size_t const size = grown_size(needed, bytes_);
+      sums_ = group.memory().add_at_all_ranks(size, where);
+      bytes_ = size;
     }
     return reinterpret_cast<T*>(sums_);
   }

@@ -13,6 +13,7 @@
 #include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/device/model/growth.hpp"
 
 namespace tutti::detail {
 
@@ -27,7 +28,8 @@ class device_bucket {
   void with(communicator<Transport>& comm, std::size_t count, stream_of<D> stream, std::source_location where,
             Use const& use) {
     bool const captured = on_.capturing(stream);
-    if (memory_.empty() || memory_.back().size() < count * sizeof(T)) grow(comm, count * sizeof(T), captured, where);
+    std::size_t const needed = count * sizeof(T), had = memory_.empty() ? 0 : memory_.back().size();
+    if (memory_.empty() || had < needed) grow(comm, grown_size(needed, had), captured, where);
     if (!captured) last_.before(stream);
     auto const note_end = [&] {
       if (!captured) last_.record(stream);
