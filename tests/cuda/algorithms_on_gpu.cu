@@ -18,6 +18,22 @@
 #include "support/device_counters.hpp"
 #include "tutti/cuda.cuh"
 
+namespace tutti::testing {
+
+// A GPU on which kernels that wait for each other cannot be launched.
+struct refusing_gpu : cuda_device {
+  explicit refusing_gpu(int index) : cuda_device(index) {}
+  bool refuses = false;
+
+  template <class Work>
+  void launch_together(cudaStream_t stream, int blocks, Work const& work) const {
+    if (refuses) throw error({.code = error_code::system, .what = "refused", .way_out = ""});
+    cuda_device::launch_together(stream, blocks, work);
+  }
+};
+
+}  // namespace tutti::testing
+
 namespace {
 
 using namespace tutti;
@@ -171,6 +187,34 @@ void check_several_devices(std::size_t n) {
   gpus[0].end_stream(stream);
 }
 
+// Kernels on one GPU do not wait for those of another that could not be launched.
+void check_refused_launch() {
+  if (cuda_device_count() == 1) return (void)std::printf("skipped: launches that fail on one of several GPUs\n");
+  std::vector<refusing_gpu> gpus;
+  for (int k = 0; k < 2; ++k) gpus.emplace_back(k);
+  auto const check = [&](std::string const& what, auto const& call) {
+    device_channels channels(gpus, 4);
+    cuda_local const ranks(channels);
+    auto data = to_device(ranks, ranks_values<float>(4, std::vector<float>(500, 1.0f)));
+    auto lost = to_device(ranks, ranks_values<float>(4, std::vector<float>(500, 1.0f)));
+    call(ranks, data);
+    gpus[1].refuses = true;
+    std::string said;
+    try {
+      call(ranks, lost);
+    } catch (tutti::error const& e) {
+      said = e.happened();
+    }
+    gpus[1].refuses = false;
+    gpus[0].wait({}, deadline::after(std::chrono::seconds{60}));
+    report(what + " ends if it is not launched on all GPUs", said == "refused");
+    report(what + " before that is complete", to_host(gpus[0], data)[3][499] == 4.0f);
+  };
+  check("a ring", [](auto const& r, auto& x) { all_reduce<ring>(r, x, x, sum{}, {.protocol = protocol::staged}); });
+  check("a call by packets",
+        [](auto const& r, auto& x) { all_reduce<one_shot>(r, x, x, sum{}, {.protocol = protocol::packet}); });
+}
+
 // A GPU may be able to access pageable memory; the machine's cannot.
 void check_memory(std::vector<cuda_device> const& gpus) {
   auto const said_of = [](auto const& call) {
@@ -260,6 +304,7 @@ int main(int argc, char** argv) {
     if (!quick && !few) counts.insert(counts.end(), {0, 7, 4099, 300007});
     if (few) rank_counts = {2, 3, 5};
     if (!quick) check_several_devices(few ? 5003 : 100003);
+    if (!quick) check_refused_launch();
     cuda_device const gpu;
     check_algorithm<two_shot>(gpu);
     check_algorithm<double_binary_tree>(gpu);

@@ -5,6 +5,7 @@
 // timeout: 300
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,16 @@ namespace {
 constexpr channel_options short_slices{.blocks = 2, .share = 256, .slots = 2, .slice = 256};
 
 options const by_one_shot{.algorithm = algorithm_id::one_shot};
+
+// Holds up a stream.
+struct waits_for {
+  std::atomic<bool> const* busy;
+
+  template <class Group>
+  void operator()(Group const&) const {
+    while (busy->load()) std::this_thread::yield();
+  }
+};
 
 // f(ranks, n) for ranks on two devices and on three, with channels.
 template <class F>
@@ -284,6 +296,60 @@ TEST_CASE("ranks that send each other messages must run at once") {
   auto const e = error_of([&] { all_reduce<ring>(ranks, data, data); });
   CHECK(e.happened() ==
         "a device that runs 1 blocks of this kernel at once cannot have 2 ranks that send each other messages");
+}
+
+TEST_CASE("a launch that fails on one device ends the kernels on others, but not those of calls before") {
+  for (auto const by : {protocol::staged, protocol::packet}) {
+    CAPTURE(name(by));
+    sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1), sharing_stand_in(2)};
+    device_channels channels(all, 3, short_slices);
+    cuda_local const ranks(channels);
+    auto const values = ranks_values<float>(3, std::vector<float>(100, 1));
+    auto first = to_device(ranks, values), second = to_device(ranks, values);
+    device_options<sharing_stand_in> const how{.protocol = by};
+    auto const call = [&](auto const& on, auto& data) { all_reduce<one_shot>(on, data, data, sum{}, how); };
+    // The first call is launched on all devices, but has yet to run.
+    std::atomic<bool> late{true};
+    all[0].launch({}, 1, waits_for{&late});
+    call(ranks, first);
+    all[1].refuses.launching = true;
+    CHECK(error_of([&] { call(ranks, second); }).happened() == "the stand-in refuses to launch a kernel");
+    late = false;
+    all[0].wait({}, deadline::after(60s));  // kernels of device 0 have ended
+    CHECK(different(to_host(all[0], first), ranks_values<float>(3, std::vector<float>(100, 3))) == 0);
+
+    all[1].refuses.launching = false;
+    error const e = error_of([&] { call(ranks, second); });
+    CHECK(e.code() == error_code::bad_argument);
+    CHECK(e.happened().find("cannot be used after a call that was launched on some devices") != std::string::npos);
+    CHECK(e.way_out() == "create new device_channels");
+
+    device_channels fresh(all, 3, short_slices);
+    call(cuda_local(fresh), first);
+    all[0].wait({}, deadline::after(60s));
+    CHECK(different(to_host(all[0], first), ranks_values<float>(3, std::vector<float>(100, 9))) == 0);
+  }
+}
+
+TEST_CASE("a launch that fails during a capture, or on the first device, leaves the channels usable") {
+  sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  device_channels channels(all, 2, short_slices);
+  cuda_local const ranks(channels);
+  auto data = to_device(ranks, ranks_values<float>(2, std::vector<float>(100, 1)));
+  stand_in_stream stream;
+  auto const call = [&] { all_reduce<ring>(ranks, data, data, sum{}, {.stream = &stream}); };
+  auto const refused = [&](sharing_stand_in& by) {
+    by.refuses.launching = true;
+    CHECK(error_of(call).happened() == "the stand-in refuses to launch a kernel");
+    by.refuses.launching = false;
+  };
+  stream.begin_capture();
+  refused(all[1]);
+  static_cast<void>(stream.end_capture());
+  refused(all[0]);
+  call();
+  all[0].wait(&stream, deadline::after(60s));
+  CHECK(different(to_host(all[0], data), ranks_values<float>(2, std::vector<float>(100, 2))) == 0);
 }
 
 TEST_CASE("devices that cannot work together are refused") {

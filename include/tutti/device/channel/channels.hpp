@@ -16,6 +16,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
+#include "tutti/device/channel/release.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/growth.hpp"
 #include "tutti/device/model/team.hpp"
@@ -43,10 +44,23 @@ class device_channels {
   std::size_t share() const { return share_; }
   detail::channel_map const& map() const { return map_; }
 
-  // The order of messages relies on that of a stream, so channels belong to one: that of the first call.
-  void expect_stream(detail::stream_of<D> stream, std::source_location where) {
+  // How the kernels of this call wait for each other on device k.
+  Reach reach(int k) const { return release_.reach(k); }
+  // Ends the kernels of this call that wait for messages. The counts of messages then differ between ranks, so no call can follow.
+  [[gnu::cold]] void release_kernels() { release_.raise(); }
+
+  // A call begins. Throws error, bad_argument, if none on this stream can use these channels. The order of messages relies on that
+  // of a stream, so channels belong to one: that of the first call.
+  void begin_call(detail::stream_of<D> stream, std::source_location where) {
+    if (release_.raised())
+      throw error({.code = error_code::bad_argument,
+                   .what =
+                       "these device_channels cannot be used after a call that was launched on some devices and failed "
+                       "on another",
+                   .way_out = "create new device_channels",
+                   .where = where});
     if (!stream_) stream_ = stream;
-    if (*stream_ == stream) return;
+    if (*stream_ == stream) return release_.begin_call();
     throw error({.code = error_code::bad_argument,
                  .what = "these device_channels are already used on another stream",
                  .way_out = "create device_channels for each stream",
@@ -66,6 +80,7 @@ class device_channels {
       : team_{std::move(team)},
         share_{o.share},
         map_{detail::channel_map::checked(ranks, o)},
+        release_(*team_),
         scratch_(static_cast<std::size_t>(team_->size())) {
     std::vector<std::byte> const zeros(map_.flag_bytes());
     for (int k = 0; k < team_->size(); ++k) {
@@ -83,6 +98,7 @@ class device_channels {
   std::shared_ptr<detail::device_team<D> const> team_;
   std::size_t share_;
   detail::channel_map map_;
+  detail::kernel_release<D, Reach> release_;
   std::vector<detail::device_array<D, std::byte>> posts_;                 // of all ranks on a device
   std::vector<std::vector<detail::device_array<D, std::byte>>> scratch_;  // by device
   std::optional<detail::stream_of<D>> stream_;

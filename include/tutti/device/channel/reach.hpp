@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <sched.h>
+#include <type_traits>
 
 #include "tutti/core/config.hpp"
 #include "tutti/device/model/fault_copy.hpp"
@@ -16,9 +17,19 @@ struct one_device {
   static constexpr flag_scope scope = flag_scope::device;
 };
 
-// Virtual ranks of one process, in a launch on each of several devices.
+// Virtual ranks of one process, in a launch on each of several devices. If one of these launches fails, the host ends the others.
 struct several_devices {
   static constexpr flag_scope scope = flag_scope::system;
+
+  std::uint32_t const*
+      released;      // in host memory: the call whose kernels are to end, and those of later calls; 0: none
+  fault_copy* seen;  // in device memory: what the kernels of the device know of it
+  std::uint32_t call;
+
+  // Whether kernels of this call are to end. (Calls are fewer than 2^31 between two that are compared.)
+  TUTTI_HOST_DEVICE bool ends(std::uint64_t now) const {
+    return seen->look(*released, now) && static_cast<std::int32_t>(call - load_host_word(seen->raised)) >= 0;
+  }
 };
 
 // Ranks that are processes with a device each. Through these words a kernel and the watch of the host communicate; those in host
@@ -60,7 +71,7 @@ TUTTI_HOST_DEVICE inline void let_other_blocks_run() {
 }
 
 // The wait of a polling loop for another block. Ranks that are watched stop waiting when all give up. Others abort the kernel
-// when there was no progress for `limit` nanoseconds.
+// when there was no progress for `limit` nanoseconds, and stop waiting when the host releases them.
 template <class Reach>
 class polling_wait {
  public:
@@ -77,6 +88,13 @@ class polling_wait {
         if (reach_.seen->look(*reach_.fault, now)) return false;
       }
     } else {
+      if constexpr (std::is_same_v<Reach, several_devices>) {
+        if (looked_ == 0) looked_ = now;
+        if (fault_copy::passed_until(now, looked_) > fault_copy::interval) {
+          looked_ = now;
+          if (reach_.ends(now)) return false;
+        }
+      }
       if (now - began_ > limit_) abort_kernel();
     }
     let_other_blocks_run();
@@ -86,6 +104,7 @@ class polling_wait {
  private:
   Reach const& reach_;
   std::uint64_t limit_, began_ = 0;
+  std::uint64_t looked_ = 0;  // only of several_devices: there, `limit_` counts from `began_`
 };
 
 }  // namespace tutti::detail

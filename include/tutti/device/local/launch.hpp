@@ -82,7 +82,7 @@ device_channels<D, Reach>& channels_of(cuda_local<D, Reach> const& ranks, stream
   if (ranks.channels() == nullptr)
     refuse_call("an algorithm sends messages between ranks, and this cuda_local has no channels for them",
                 "make it from tutti::device_channels(gpu, ranks)", where);
-  ranks.channels()->expect_stream(stream, where);
+  ranks.channels()->begin_call(stream, where);
   return *ranks.channels();
 }
 
@@ -102,12 +102,32 @@ int blocks_of_rank(cuda_local<D, Reach> const& ranks, int wanted, std::source_lo
   return wanted;
 }
 
-// Calls f(ranks there, number, stream) for every device that has ranks.
+template <marking_device D>
+[[gnu::cold]] bool is_captured(D const& on, stream_of<D> stream) noexcept {
+  try {
+    return on.capturing(stream);
+  } catch (...) {
+    return false;
+  }
+}
+
+// Calls f(ranks there, number, stream) for every device that has ranks, to launch kernels that wait for each other. If it throws,
+// those that run already are released from waiting. While the stream is captured, none runs.
 template <device D, class Reach, class F>
-void on_each_with_ranks(cuda_local<D, Reach> const& ranks, stream_of<D> stream, F const& f) {
-  ranks.team().on_each(stream, [&](int k, stream_of<D> its) {
-    if (extent const here = ranks.ranks_on(k); here.count > 0) f(here, k, its);
-  });
+void launch_on_each(cuda_local<D, Reach> const& ranks, stream_of<D> stream, F const& f) {
+  int launched = 0;
+  try {
+    ranks.team().on_each(stream, [&](int k, stream_of<D> its) {
+      extent const here = ranks.ranks_on(k);
+      if (here.count == 0) return;
+      f(here, k, its);
+      ++launched;
+    });
+  } catch (...) {
+    if constexpr (marking_device<D>)
+      if (launched > 0 && !is_captured(ranks.on(), stream)) ranks.channels()->release_kernels();
+    throw;
+  }
 }
 
 template <collective C, class Schedule, class T, device D, class Reach, class Op>
@@ -117,7 +137,7 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
   device_channels<D, Reach>& channels = channels_of(ranks, stream, where);
   plan_type const plan(channels.map(), arrays.root, arrays.n, where);
   int const blocks = blocks_of_rank<typename plan_type::work>(ranks, plan.blocks(channels.share()), where);
-  auto work = plan.work_of(blocks, op, Reach{});
+  auto work = plan.work_of(blocks, op, channels.reach(0));
   arrays.put_into(work);
   // All memory is allocated before the first launch, because an allocation may wait until a device is idle.
   std::vector<std::byte*> memory;
@@ -125,7 +145,7 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
     std::size_t const bytes = ranks.ranks_on(k).count * (plan.copy_bytes() + work.scratch_bytes);
     memory.push_back(bytes > 0 ? channels.scratch(k, bytes) : nullptr);
   }
-  on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
+  launch_on_each(ranks, stream, [&](extent here, int k, stream_of<D> its) {
     D const& on = ranks.team().at(k);
     std::byte* next = memory[static_cast<std::size_t>(k)];
     // Copies of inputs that the schedule would overwrite too early, followed by its scratch.
@@ -136,6 +156,7 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
       }
     work.scratch = next;
     work.first = static_cast<int>(here.begin);
+    work.reach = channels.reach(k);
     on.launch_together(its, static_cast<int>(here.count) * blocks, work);
   });
 }
@@ -151,14 +172,15 @@ void launch_packets(cuda_local<D, Reach> const& ranks, local_arrays<T> const& ar
                  .out = {},
                  .first = 0,
                  .channels = channels.map(),
-                 .reach = {},
+                 .reach = channels.reach(0),
                  .ranks = ranks.size(),
                  .blocks = blocks,
                  .n = arrays.n,
                  .op = op};
   arrays.put_into(work);
-  on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
+  launch_on_each(ranks, stream, [&](extent here, int k, stream_of<D> its) {
     work.first = static_cast<int>(here.begin);
+    work.reach = channels.reach(k);
     ranks.team().at(k).launch_together(its, static_cast<int>(here.count) * blocks, work);
   });
 }

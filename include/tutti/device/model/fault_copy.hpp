@@ -28,9 +28,9 @@ struct fault_copy {
     if (known()) return true;
     if (passed_until(now, load_word<flag_scope::device>(looked)) < interval) return false;
     if (passed_until(now, exchange_word(looked, now)) < interval) return false;
-    if (load_host_word(fault) == 0) return false;
-    store_host_word(raised, 1);
-    return true;
+    std::uint32_t const found = load_host_word(fault);
+    if (found != 0) store_host_word(raised, found);
+    return found != 0;
   }
 };
 
