@@ -10,6 +10,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "cuda/captured.cuh"
@@ -113,11 +114,26 @@ void check_graphs(cuda_device const& gpu) {
     both();
     gpu.wait(other.get(), soon());
     static_cast<void>(mark.reached());
+    std::thread([&] {
+      device_array<cuda_device, float> const array(gpu, 100);
+      message_memory<cuda_device> const pinned(gpu, 100, true);
+      std::vector<std::byte> host(10000);
+      if (gpu.expose(host.data(), host.size()) != nullptr) gpu.hide(host.data());
+    }).join();
   };
   captured const strict(stream, both_and_poll, cudaStreamCaptureModeGlobal);
   strict.replay();
   gpu.wait(stream, soon());
-  report("polling during a capture in global mode", to_host(gpu, data)[1][777] == 65536.0f);
+  report("polling and allocating during a capture in global mode", to_host(gpu, data)[1][777] == 65536.0f);
+
+  device_channels fresh(gpu, 2);
+  cuda_local const first(fresh);
+  captured const allocating(
+      stream, [&] { all_reduce<two_shot>(first, data, data, sum{}, {.stream = stream, .protocol = protocol::staged}); },
+      cudaStreamCaptureModeGlobal);
+  allocating.replay();
+  gpu.wait(stream, soon());
+  report("a captured call that allocates memory", to_host(gpu, data)[1][777] == 131072.0f);
   gpu.end_stream(stream);
 }
 

@@ -842,6 +842,7 @@ cudaError_t cudaMalloc(void** out, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return cudaSuccess;
+  if (auto const held = lock(); spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   cudaError_t const code = runtime::instance().wait_for_all();
   auto const held = lock();
   auto const found = runtime::instance().allocations.find(memory);
@@ -876,6 +877,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   *out = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (*out == nullptr) return note(cudaErrorMemoryAllocation);
   expose(*out, bytes);
@@ -883,6 +885,7 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
 }
 cudaError_t cudaMallocHost(void** out, std::size_t bytes) { return cudaHostAlloc(out, bytes, 0); }
 cudaError_t cudaFreeHost(void* memory) {
+  if (auto const held = lock(); spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   cudaError_t const code = runtime::instance().wait_for_all();
   auto const held = lock();
   runtime::instance().machine().memory().remove(memory);
@@ -891,11 +894,13 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
   auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   expose(memory, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* memory) {
   auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   runtime::instance().machine().memory().remove(memory);
   return cudaSuccess;
 }
@@ -961,6 +966,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* out, void* memory) {
 }
 cudaError_t cudaIpcOpenMemHandle(void** out, cudaIpcMemHandle_t token, unsigned) {
   auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   ipc_handle handle;
   std::memcpy(&handle, &token, sizeof handle);
   std::string const path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
@@ -974,6 +980,7 @@ cudaError_t cudaIpcOpenMemHandle(void** out, cudaIpcMemHandle_t token, unsigned)
   return cudaSuccess;
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  if (auto const held = lock(); spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   cudaError_t const code = runtime::instance().wait_for_all();
   auto const held = lock();
   auto const found = runtime::instance().opened.find(memory);

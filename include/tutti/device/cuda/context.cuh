@@ -35,14 +35,14 @@ class current_device {
   CUcontext before_;  // null if there is nothing to restore
 };
 
-// While it exists, this thread may poll streams and events. Otherwise that would invalidate the capture of any stream of
-// the process that is captured in global mode.
-class polling_during_captures {
+// While it exists, this thread may poll streams and events, and allocate, release and share memory. Otherwise these calls would
+// fail while any thread captures a stream in global mode, and would invalidate that capture. None of them enqueues work.
+class calls_during_captures {
  public:
-  polling_during_captures() { exchange(); }
-  polling_during_captures(polling_during_captures const&) = delete;
-  polling_during_captures& operator=(polling_during_captures const&) = delete;
-  ~polling_during_captures() { exchange(); }
+  calls_during_captures() { exchange(); }
+  calls_during_captures(calls_during_captures const&) = delete;
+  calls_during_captures& operator=(calls_during_captures const&) = delete;
+  ~calls_during_captures() { exchange(); }
 
  private:
   void exchange() noexcept { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -53,6 +53,7 @@ class polling_during_captures {
 class exposed_memory {
  public:
   static void* add(void* memory, std::size_t bytes) {
+    calls_during_captures const allowed;
     std::lock_guard const lock(guard());
     int& users = all()[memory];
     if (users == 0)
@@ -66,6 +67,7 @@ class exposed_memory {
     return out;
   }
   static void remove(void* memory) noexcept {
+    calls_during_captures const allowed;
     std::lock_guard const lock(guard());
     if (--all()[memory] == 0 && cudaHostUnregister(memory) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }

@@ -48,7 +48,7 @@ bool read_pointer_attribute(Value& out, CUpointer_attribute which, void const* m
 // Costs one question to CUDA about memory of a GPU that works alone, and two otherwise. `users` have an index().
 template <class Device>
 std::optional<memory_objection> objection_of_gpus(void const* memory, std::span<Device const* const> users) {
-  polling_during_captures const allowed;
+  calls_during_captures const allowed;
   cudaPointerAttributes about{};
   if (cudaPointerGetAttributes(&about, memory) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());

@@ -63,6 +63,7 @@ class cuda_device {
 
   void* allocate(std::size_t bytes) const {
     detail::current_device const here(index_);
+    detail::calls_during_captures const allowed;
     void* out = nullptr;
     cudaError_t const code = cudaMalloc(&out, std::max<std::size_t>(bytes, 1));
     if (code == cudaSuccess) return out;
@@ -139,6 +140,7 @@ class cuda_device {
   }
   void* allocate_pinned(std::size_t bytes) const {
     detail::current_device const here(index_);
+    detail::calls_during_captures const allowed;
     void* out = nullptr;
     cudaError_t const code = cudaHostAlloc(&out, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
     if (code == cudaSuccess) return out;
@@ -186,7 +188,7 @@ class cuda_device {
   }
   bool reached(event_type event) const {
     detail::current_device const here(index_);
-    detail::polling_during_captures const allowed;
+    detail::calls_during_captures const allowed;
     cudaError_t const code = cudaEventQuery(event);
     if (code != cudaErrorNotReady) {
       detail::expect_cuda(code, "the work before an event");
@@ -254,7 +256,9 @@ class cuda_device {
   template <class Call>
   void quietly(Call const& call) const noexcept {
     try {
-      if (while_current(call) != cudaSuccess) static_cast<void>(cudaGetLastError());
+      detail::current_device const here(index_);
+      detail::calls_during_captures const allowed;
+      if (call() != cudaSuccess) static_cast<void>(cudaGetLastError());
     } catch (...) {
     }
   }

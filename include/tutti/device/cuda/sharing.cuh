@@ -32,6 +32,7 @@ inline void expect_link(int gpu, int there) {
 inline void enable_link(int gpu, int there) {
   if (there == gpu) return;
   current_device const here(gpu);
+  calls_during_captures const allowed;
   cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
   if (code == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
@@ -58,6 +59,7 @@ inline void expect_reach(int gpu, device_memory_handle const& handle) {
 
 inline device_memory_handle share_memory_of_gpu(int gpu, void* memory) {
   current_device const here(gpu);
+  calls_during_captures const allowed;
   device_memory_handle out{.owner = identity_of_gpu(gpu), .address = memory, .process = ::getpid()};
   void* const begin = begin_of_allocation(memory);
   out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
@@ -76,6 +78,7 @@ inline device_memory_handle share_memory_of_gpu(int gpu, void* memory) {
 }
 inline void* open_memory_of_gpu(int gpu, device_memory_handle const& handle) {
   current_device const here(gpu);
+  calls_during_captures const allowed;
   expect_reach(gpu, handle);
   if (handle.process == ::getpid()) return handle.address;
   cudaIpcMemHandle_t token{};

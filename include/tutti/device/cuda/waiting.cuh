@@ -16,7 +16,7 @@ namespace tutti::detail {
 
 // While the GPU is current. Throws error: system, also for a fault of a kernel on any stream; timeout.
 inline void wait_for_stream(int gpu, cudaStream_t stream, deadline until) {
-  polling_during_captures const allowed;
+  calls_during_captures const allowed;
   cudaError_t code = cudaErrorNotReady;
   auto const poll = [&] {
     code = cudaStreamQuery(stream);
