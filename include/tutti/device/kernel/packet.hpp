@@ -202,20 +202,21 @@ struct packet_work {
     }
   }
 
+  // Element k of the received unit i. Senders fill the last unit with copies of its last element, but leave out pairs that have none of
+  // the message, so an element behind its end can be incomplete. `op` gets the first instead.
+  TUTTI_HOST_DEVICE A value_of(elements const& all, std::size_t i, std::size_t k) const {
+    if constexpr (pairs > 1) return widened<A>(all.of[i * unit + k < n ? k : 0]);
+    else return widened<A>(all.of[k]);
+  }
+
   TUTTI_HOST_DEVICE void receive(int rank, std::uint64_t call, packet_mark const& mark, std::size_t i,
                                  bool stopped) const {
     if constexpr (combines) {
       A all[unit];
-      // Senders fill the last unit with copies of its last element, but leave out pairs that have none of the message, so an
-      // element behind its end can be incomplete. `op` gets the first instead.
-      auto const value = [this, i](elements const& of, std::size_t k) {
-        if constexpr (pairs > 1) return widened<A>(of.of[i * unit + k < n ? k : 0]);
-        else return widened<A>(of.of[k]);
-      };
       for_each_received(rank, call, mark, i, stopped, [&](int peer, elements const& next) {
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)
-          all[k] = peer == 0 ? value(next, k) : static_cast<A>(op(all[k], value(next, k)));
+          all[k] = peer == 0 ? value_of(next, i, k) : static_cast<A>(op(all[k], value_of(next, i, k)));
       });
       if (stopped) return;
       TUTTI_UNROLL
