@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <exception>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -100,10 +99,7 @@ int main(int argc, char** argv) {
     ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms explicitly
     ::unsetenv("TUTTI_ALGORITHM");
     ::setenv("TUTTI_TOPOLOGY", "measure", 1);
-    draft table_file(s.output);
-    std::optional<draft> header, times;
-    if (!s.header.empty()) header.emplace(s.header);
-    if (!s.results.empty()) times.emplace(s.results);
+    drafts const files(s);
     tuning::shared<notes> const shared;
     measure(s, *shared);
     std::vector<result> const results(shared->results, shared->results + shared->count);
@@ -120,9 +116,9 @@ int main(int argc, char** argv) {
     if (table.apart == tutti::detail::costs{}) table.apart = table.crowded;
     if (table.crowded == tutti::detail::costs{}) table.crowded = table.apart;
     print(table.rules);
-    if (times) times->commit(csv(results));
-    if (header) header->commit(to_header(table.view(), header_name(table.machine)));
-    table_file.commit(to_text(table.view()));
+    if (files.times) files.times->commit(csv(results));
+    if (files.header) files.header->commit(to_header(table.view(), header_name(table.machine)));
+    files.table.commit(to_text(table.view()));
     fmt::print("wrote {}\n", s.output);
     return 0;
   });

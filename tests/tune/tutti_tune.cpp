@@ -4,9 +4,13 @@
 // tool: tutti-tune
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
+#include <thread>
 
 #include "launch/command.hpp"
 #include "support/temporary_folder.hpp"
@@ -72,4 +76,57 @@ TEST_CASE("a path that cannot be written is reported") {
   CHECK(c.said("tutti-tune: tutti: cannot write /proc/nowhere/table"));
   command wrong(std::string(TUTTI_TUNE) + " -c all_reduce -r 1");
   CHECK(wrong.wait() == 2);
+}
+
+TEST_CASE("what cannot be measured or written is refused before a measurement, and stays as it is") {
+  temporary_folder const at;
+  std::string const base = at.path().string(), table = base + "/table";
+  std::ofstream(table) << "kept";
+  REQUIRE(::mkfifo((base + "/pipe").c_str(), 0600) == 0);
+  struct {
+    std::string arguments;
+    int code;
+    std::string sentence;
+  } const cases[] = {
+      {"-o " + base, 1, base + " is a folder; name a file"},
+      {"-o " + base + "/pipe", 1, base + "/pipe is a device or pipe; name a file"},
+      {"-o ''", 1, "no output file is named; pass one with --output"},
+      {"-o /proc/none/table", 1, "cannot write /proc/none/table: No such file or directory; name a file"},
+      {"-o " + table + " --results " + base + "/./table", 1, "two of the output files are the same file"},
+      {"-o " + base + "/new --header " + base + "/other/../new", 1, "two of the output files are the same file"},
+      {"--max 4 -o " + table, 2, "--max: 4 is not a size of 8 bytes or more, such as 32MiB"},
+      {"--max -1 -o " + table, 2, "--max: -1 is not a size of 8 bytes or more"},
+      {"-s 0 -o " + table, 2, "--seconds: 0 is not a positive number of seconds"},
+      {"-s nan -o " + table, 2, "--seconds: nan is not a positive number of seconds"}};
+  for (auto const& one : cases) {
+    CAPTURE(one.arguments);
+    command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier " + one.arguments);
+    CHECK(c.wait() == one.code);
+    CAPTURE(c.output);
+    CHECK(c.said(one.sentence));
+    CHECK(!c.said("2 to 2 ranks"));
+  }
+  CHECK(read_file(table) == "kept");
+  CHECK(fs::is_fifo(base + "/pipe"));
+  CHECK(std::distance(fs::directory_iterator(at.path()), fs::directory_iterator()) == 2);
+}
+
+TEST_CASE("a symbolic link to the table stays one") {
+  temporary_folder const at;
+  std::string const base = at.path().string();
+  std::ofstream(base + "/table") << "old";
+  fs::create_symlink("table", base + "/link");
+  command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + base + "/link");
+  CHECK(c.wait() == 0);
+  CHECK(fs::is_symlink(base + "/link"));
+  CHECK(read_file(base + "/table").value().starts_with(tuning_version));
+}
+
+TEST_CASE("a measurement that is interrupted leaves no file") {
+  temporary_folder const at;
+  command c(std::string(TUTTI_TUNE) + " -r 2 -c all_reduce -s 100 -o " + at.path().string() + "/table");
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  c.signal(SIGINT);
+  CHECK(c.wait() == 128 + SIGINT);
+  CHECK(fs::is_empty(at.path()));
 }

@@ -4,6 +4,7 @@
 // or to a copy of the table that tutti ships.
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "../command_line.hpp"
 #include "contest.hpp"
 #include "rules.hpp"
 #include "session.hpp"
@@ -77,6 +79,51 @@ void put_before(std::vector<tutti::detail::rule>& rules, std::vector<result> con
   rules.insert(rules.begin(), measured.begin(), measured.end());
 }
 
+// Called by all ranks.
+void tune(settings& s, tutti::communicator<tutti::hierarchical>& comm, std::string const& program) {
+  s.ranks = {comm.size()};
+  bool const writes = comm.is_main();
+  std::optional<drafts> files;
+  tutti::detail::owned_table table;
+  if (writes) {
+    table = table_at(s.output);
+    files.emplace(s);
+    fmt::print("{}\n", topology_of(comm).text());
+  }
+  tutti::detail::node_map const& nodes = comm.engine().transport().nodes();
+  std::vector<result> results;
+  if (nodes.count() > 1) {
+    results = measure(s, comm);
+  } else {
+    auto flat = tutti::from_mpi();  // without shared memory
+    results = measure(s, flat);
+  }
+  if (!writes) return;
+  table.links = comm.engine().tuned.table().links;
+  std::vector<result> one_level;
+  std::ranges::copy_if(results, std::back_inserter(one_level),
+                       [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
+  put_before(table.rules, one_level, tutti::detail::reach::messages);
+  if (nodes.count() > 1)
+    put_before(table.rules, results,
+               nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered);
+  table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), program));
+  if (files->times) files->times->commit(csv(results));
+  files->table.commit(to_text(table.view()));
+  fmt::print("wrote {}\n", s.output);
+}
+
+// Calls f(). Ends all ranks if it throws; the others would wait for this one, and its communicator for them.
+template <class F>
+void or_abort(std::string const& program, F&& f) {
+  try {
+    f();
+  } catch (std::exception const& e) {
+    fmt::print(stderr, "{}: {}\n", program, e.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -87,50 +134,20 @@ int main(int argc, char** argv) {
       "and "
       "bandwidth between ranks and, on several nodes, the algorithm two_level."};
   add_options(app, s);
-  CLI11_PARSE(app, argc, argv);
-  ::unsetenv("TUTTI_ALGORITHM");
-  ::setenv("TUTTI_TOPOLOGY", "measure", 1);
-  try {
+  return run_tool(app, std::filesystem::path(argv[0]).filename(), argc, argv, [&] {
+    ::unsetenv("TUTTI_ALGORITHM");
+    ::setenv("TUTTI_TOPOLOGY", "measure", 1);
     // Contests name their algorithms. For two_level, the existing table chooses the algorithms of the parts.
     ::setenv("TUTTI_TUNING", tutti::detail::read_file(s.output) ? s.output.c_str() : "", 1);
-    auto comm = tutti::from_mpi<tutti::hierarchical>();
-    if (comm.size() < 2)
-      throw tutti::error({.code = tutti::error_code::bad_argument,
-                          .what = "there is only one rank, so there is nothing to measure",
-                          .way_out = "start it under the launcher of the MPI that it was built for: mpirun -n 4 ..."});
-    s.ranks = {comm.size()};
-    bool const writes = comm.is_main();
-    std::optional<draft> table_file, times;
-    tutti::detail::owned_table table;
-    if (writes) {
-      table = table_at(s.output);
-      table_file.emplace(s.output);
-      if (!s.results.empty()) times.emplace(s.results);
-      fmt::print("{}\n", topology_of(comm).text());
-    }
-    tutti::detail::node_map const& nodes = comm.engine().transport().nodes();
-    std::vector<result> results;
-    if (nodes.count() > 1) {
-      results = measure(s, comm);
-    } else {
-      auto flat = tutti::from_mpi();  // without shared memory
-      results = measure(s, flat);
-    }
-    if (!writes) return 0;
-    table.links = comm.engine().tuned.table().links;
-    std::vector<result> one_level;
-    std::ranges::copy_if(results, std::back_inserter(one_level),
-                         [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
-    put_before(table.rules, one_level, tutti::detail::reach::messages);
-    if (nodes.count() > 1)
-      put_before(table.rules, results,
-                 nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered);
-    table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), app.get_name()));
-    if (times) times->commit(csv(results));
-    table_file->commit(to_text(table.view()));
-    fmt::print("wrote {}\n", s.output);
-  } catch (std::exception const& e) {
-    fmt::print(stderr, "tutti-tune: {}\n", e.what());
-    MPI_Abort(MPI_COMM_WORLD, 2);
-  }
+    or_abort(app.get_name(), [&] {
+      auto comm = tutti::from_mpi<tutti::hierarchical>();
+      if (comm.size() < 2)
+        throw tutti::error(
+            {.code = tutti::error_code::bad_argument,
+             .what = "there is only one rank, so there is nothing to measure",
+             .way_out = "start it under the launcher of the MPI that it was built for: mpirun -n 4 ..."});
+      or_abort(app.get_name(), [&] { tune(s, comm, app.get_name()); });
+    });
+    return 0;
+  });
 }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <string_view>
@@ -19,6 +21,8 @@
 #include "tutti/tune/find.hpp"
 
 namespace tuning {
+
+inline constexpr std::size_t min_bytes = 8;  // of a message
 
 struct settings {
   std::vector<int> ranks{2, 4, 8};
@@ -36,9 +40,20 @@ inline void add_options(CLI::App& app, settings& s) {
       ->check(CLI::IsMember(names));
   app.add_option("--max", s.max, "the largest message, such as 32MiB")
       ->transform(CLI::AsSizeValue(false))
+      ->check([](std::string const& text) {
+        bool const is_number = text.size() < 19 && text.find_first_not_of("0123456789") == text.npos;
+        return is_number && std::stoull(text) >= min_bytes
+                   ? ""
+                   : fmt::format("{} is not a size of {} bytes or more, such as 32MiB", text, min_bytes);
+      })
       ->capture_default_str();
   app.add_option("-s,--seconds", s.seconds, "approximate duration in seconds")
-      ->check(CLI::PositiveNumber)
+      ->check([](std::string const& text) {
+        double const seconds = std::strtod(text.c_str(), nullptr);
+        return seconds > 0 && std::isfinite(seconds)
+                   ? ""
+                   : fmt::format("{} is not a positive number of seconds, such as 90", text);
+      })
       ->capture_default_str();
   app.add_option("-o,--output", s.output,
                  "the table to write; programs find it at the default path, others through TUTTI_TUNING")
@@ -55,7 +70,7 @@ inline std::vector<contest> contests(settings const& s) {
       if (!s.collectives.empty() && std::ranges::find(s.collectives, name(what)) == s.collectives.end()) continue;
       if (what == tutti::collective::barrier) out.push_back({what, 0, ranks});
       else
-        for (std::size_t bytes = 8; bytes <= s.max; bytes *= 4)
+        for (std::size_t bytes = min_bytes; bytes <= s.max; bytes *= 4)
           if (contest const t{what, bytes, ranks}; t.max_floats() * static_cast<std::size_t>(ranks) <= max_floats)
             out.push_back(t);
     }

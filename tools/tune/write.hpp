@@ -2,16 +2,20 @@
 // Writes a tuning table as a file that tutti finds, or as a header that programs include.
 #pragma once
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 
 #include <fmt/format.h>
 
+#include "session.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/tune/text.hpp"
 
@@ -19,43 +23,78 @@ namespace tuning {
 
 namespace fs = std::filesystem;
 
-// A file that replaces its target in one step, so that readers see the old contents or all of the new ones. It is opened before the
-// measurement, so that a path that cannot be written does not cost a measurement.
+// A file that replaces its target in one step, so that readers see the old contents or all of the new ones. The folder is tried before
+// the measurement, so that a path that cannot be written does not cost one. While it runs there is no file yet, which Ctrl-C would leave.
 class draft {
  public:
-  explicit draft(std::string path) : target_(std::move(path)), here_(fmt::format("{}.{}", target_, ::getpid())) {
+  explicit draft(std::string const& path) : target_(resolved(path)), here_(fmt::format("{}.{}", target_, ::getpid())) {
     std::error_code problem;
     if (fs::path const folder = fs::path(target_).parent_path(); !folder.empty())
       fs::create_directories(folder, problem);
-    file_.open(here_);
-    if (!file_) fail();
+    write({});
+    fs::remove(here_, problem);
   }
   draft(draft const&) = delete;
   draft& operator=(draft const&) = delete;
-  ~draft() {
-    std::error_code ignored;
-    if (!done_) fs::remove(here_, ignored);
-  }
 
-  void commit(std::string const& text) {
-    file_ << text;
-    file_.close();
-    std::error_code problem;
-    if (file_) fs::rename(here_, target_, problem);
-    if (!file_ || problem) fail();
-    done_ = true;
+  std::string const& target() const { return target_; }
+
+  void commit(std::string const& text) const {
+    write(text);
+    if (::rename(here_.c_str(), target_.c_str()) != 0) fail();
   }
 
  private:
+  // The file behind a symbolic link. Throws for what is no file that could be replaced.
+  static std::string resolved(std::string const& path) {
+    if (path.empty())
+      throw tutti::error({.code = tutti::error_code::bad_argument,
+                          .what = "no output file is named",
+                          .way_out = "pass one with --output; by default it is in XDG_CONFIG_HOME or HOME"});
+    std::error_code problem;
+    fs::file_status const there = fs::status(path, problem);
+    if (fs::exists(there) && !fs::is_regular_file(there))
+      throw tutti::error(
+          {.code = tutti::error_code::bad_argument,
+           .what = fmt::format("{} is a {}", path, fs::is_directory(there) ? "folder" : "device or pipe"),
+           .way_out = "name a file, which is replaced if it exists"});
+    fs::path const file = fs::weakly_canonical(fs::absolute(path), problem);
+    return problem ? path : file.string();
+  }
+
+  void write(std::string const& text) const {
+    errno = 0;
+    std::ofstream file(here_);
+    file << text;
+    file.close();
+    if (!file) fail();
+  }
   [[noreturn]] void fail() const {
+    std::string const why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
+    std::error_code ignored;
+    fs::remove(here_, ignored);
     throw tutti::error({.code = tutti::error_code::system,
-                        .what = fmt::format("cannot write {}", target_),
+                        .what = fmt::format("cannot write {}{}", target_, why),
                         .way_out = "name a file in a folder that you may write to and that has enough space"});
   }
 
   std::string target_, here_;
-  std::ofstream file_;
-  bool done_ = false;
+};
+
+// The files that a measurement writes.
+struct drafts {
+  explicit drafts(settings const& s) : table(s.output) {
+    if (!s.header.empty()) header.emplace(s.header);
+    if (!s.results.empty()) times.emplace(s.results);
+    auto const same = [](draft const& a, std::optional<draft> const& b) { return b && a.target() == b->target(); };
+    if (same(table, header) || same(table, times) || (header && same(*header, times)))
+      throw tutti::error({.code = tutti::error_code::bad_argument,
+                          .what = "two of the output files are the same file",
+                          .way_out = "name different files with --output, --header and --results"});
+  }
+
+  draft table;
+  std::optional<draft> header{}, times{};
 };
 
 inline std::string quoted(std::string_view text) {
