@@ -4,12 +4,25 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "tutti/core/config.hpp"
+
+// Output that a full disk has not taken is an error, as of any other program.
+inline int after_output(std::string const& name, int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return code;
+  fmt::print(stderr, "{}: cannot write the output: {}\n", name, errno != 0 ? std::strerror(errno) : "it was cut off");
+  return 1;
+}
 
 // work() returns the exit code, or throws. It may throw CLI::ParseError for arguments that are wrong together.
 template <class Work>
@@ -19,9 +32,9 @@ int run_tool(CLI::App& app, std::string const& name, int argc, char** argv, Work
                        fmt::format("{} {}.{}.{}", name, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH));
   try {
     app.parse(argc, argv);
-    return work();
+    return after_output(name, work());
   } catch (CLI::ParseError const& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return app.exit(e) == 0 ? after_output(name, 0) : 2;
   } catch (std::exception const& e) {
     fmt::print(stderr, "{}: {}\n", name, e.what());
     return 1;

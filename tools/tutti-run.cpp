@@ -22,6 +22,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -127,7 +128,11 @@ class job {
     for (output& o : outputs_) o.finish();
     sigprocmask(SIG_SETMASK, &signals_before_,
                 nullptr);  // a reader that does not read keeps nobody from ending this program
-    return options_.recovers && one_succeeded_ ? 0 : code_;
+    int const code = options_.recovers && one_succeeded_ ? 0 : code_;
+    int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).finish() : 0;
+    if (problem == 0) return code;
+    say("cannot write the output of the ranks: {}", std::strerror(problem));
+    return code == 0 ? 1 : code;
   }
 
  private:
@@ -183,8 +188,24 @@ class job {
     trouble_end = descriptor();
     int code = 0;
     if (::read(trouble.get(), &code, sizeof code) != sizeof code) return 0;
-    say("cannot start {}: {}", options_.command[0], std::strerror(code));
+    say("cannot start {}: {}{}", options_.command[0], std::strerror(code), advice(options_.command[0], code));
     return code == ENOENT ? 127 : 126;
+  }
+
+  // What may be wrong with a program that cannot be started.
+  static std::string advice(std::string const& program, int code) {
+    namespace fs = std::filesystem;
+    std::error_code unknown;
+    bool const is_path = program.find('/') != program.npos;
+    fs::file_status const there = fs::status(program, unknown);
+    if (code == ENOENT && !is_path)
+      return fs::is_regular_file(there) ? fmt::format(" in PATH; write ./{} for the one in this folder", program)
+                                        : " in PATH";
+    if (code == ENOENT && fs::exists(there))
+      return "; the file exists, but not the interpreter that its first line names, or the loader that it needs";
+    if (code != EACCES) return {};
+    if (fs::is_directory(there)) return "; it is a folder";
+    return fs::is_regular_file(there) ? fmt::format("; make it executable: chmod +x {}", program) : "";
   }
 
   void wait_and_act() {
@@ -471,7 +492,7 @@ int main(int argc, char** argv) {
     }
     if (range.empty() && restarts->count() > 0) throw CLI::RequiresError("--max-restarts", "--elastic");
     if (o.ranks == 0) throw CLI::RequiredError("-n");
-    if (o.command.empty()) throw CLI::RequiredError("A program to start");
+    if (o.command.empty() || o.command.front().empty()) throw CLI::RequiredError("A program to start");
     return job(std::move(o)).run();
   });
 }

@@ -87,8 +87,10 @@ TEST_CASE("a wrong command line is rejected with a message") {
       {"-n 2 --bogus true", 2, "The following argument was not expected: --bogus"},
       {"-np 0 true", 2, "-n: Value 0 not in range"},
       {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
-      {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
-      {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
+      {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory in PATH\n"},
+      {"-n 2 ''", 2, "A program to start is required"},
+      {"-n 2 /", 126, "cannot start /: Permission denied; it is a folder"},
+      {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied; make it executable: chmod +x /etc"}};
   for (auto const& one : cases) {
     command c(run + one.arguments);
     CAPTURE(one.arguments);
@@ -96,6 +98,31 @@ TEST_CASE("a wrong command line is rejected with a message") {
     CAPTURE(c.output);
     CHECK(c.said(one.sentence));
   }
+}
+
+TEST_CASE("a program that is here but cannot be started is reported with the way out") {
+  temporary_folder const at;
+  std::string const file = at.path() / "hello";
+  std::ofstream(file) << "#!/no/such/shell\n";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  command without("env -C " + at.path().string() + " " + run + "-n 2 hello");
+  CHECK(without.wait() == 127);
+  CHECK(without.said("No such file or directory in PATH; write ./hello for the one in this folder"));
+  command broken(run + "-n 2 " + file);
+  CHECK(broken.wait() == 127);
+  CHECK(broken.said("the file exists, but not the interpreter that its first line names"));
+}
+
+TEST_CASE("output that a full disk does not take is reported, and the exit code is not 0") {
+  for (std::string const arguments : {"-n 2 --prefix echo hello", "--help"}) {
+    CAPTURE(arguments);
+    command c("sh -c '" + run + arguments + " >/dev/full'");
+    CHECK(c.wait() == 1);
+    CHECK(c.said("tutti-run: cannot write the output"));
+    CHECK(c.said("No space left on device"));
+  }
+  command failed("sh -c '" + run + R"(-n 2 --prefix sh -c "echo hello; exit 7" >/dev/full')");
+  CHECK(failed.wait() == 7);
 }
 
 TEST_CASE("the version is that of the library, and -np is -n") {

@@ -47,6 +47,12 @@ class background_writer {
     }
     changed_.notify_one();
   }
+  // Waits until everything is written. Returns the number of the first error, or 0.
+  int finish() {
+    std::unique_lock lock(mutex_);
+    written_.wait(lock, [this] { return bytes_ == 0; });
+    return error_;
+  }
   // Whether so much waits to be written that no more output should be read. handle() becomes readable when this has changed.
   bool is_full() {
     std::lock_guard const lock(mutex_);
@@ -69,22 +75,26 @@ class background_writer {
       auto const [to, text] = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      write_all(to, text);
+      int const problem = write_all(to, text);
       lock.lock();
+      if (error_ == 0) error_ = problem;
       bool const was_full = bytes_ >= most_bytes;
       bytes_ -= text.size();
+      if (bytes_ == 0) written_.notify_all();
       if (!was_full || bytes_ >= most_bytes) continue;
       std::uint64_t const once = 1;
       [[maybe_unused]] auto const n = ::write(room_.get(), &once, sizeof once);
     }
   }
-  static void write_all(int to, std::string_view text) {
+  // Returns 0, or the number of the error that keeps the rest from being written.
+  static int write_all(int to, std::string_view text) {
     while (!text.empty()) {
       ssize_t const written = ::write(to, text.data(), text.size());
       if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
       else if (errno == EAGAIN) wait_for_room(to);
-      else if (written < 0 && errno != EINTR) return;
+      else if (written < 0 && errno != EINTR) return errno;
     }
+    return 0;
   }
   // Whoever shares the file may have made it non-blocking.
   static void wait_for_room(int to) {
@@ -94,9 +104,10 @@ class background_writer {
 
   tutti::detail::descriptor room_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, written_;
   std::deque<std::pair<int, std::string>> waiting_;
   std::size_t bytes_ = 0;  // of these, and of the one that is being written
+  int error_ = 0;          // the first
   bool ends_ = false;
   std::thread thread_{[this] { run(); }};
 };
