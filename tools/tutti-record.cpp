@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads flight records and finds the ranks that are behind; joins traces and draws them.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -15,15 +19,26 @@
 namespace {
 
 void write(std::string const& path, std::string const& text) {
+  errno = 0;
   std::ofstream file(path);
   file << text;
-  if (!file.flush()) throw std::runtime_error(fmt::format("cannot write {}", path));
+  if (!file.flush())
+    throw std::runtime_error(
+        fmt::format("cannot write \"{}\": {}", path, errno != 0 ? std::strerror(errno) : "unknown error"));
+}
+
+// A pattern such as *.json may match a result, which would replace a trace.
+void expect_new(std::string const& to, std::vector<std::string> const& inputs) {
+  std::error_code unknown;
+  for (std::string const& input : inputs)
+    if (std::filesystem::equivalent(input, to, unknown))
+      throw std::runtime_error(fmt::format("{} is an input: name another file for the result", to));
 }
 
 void join(std::vector<record::source> const& traces, std::string const& to) {
   auto const all = record::events_of(traces);
   write(to, record::joined(all));
-  fmt::print("wrote {} events of {} ranks to {}; open it at https://ui.perfetto.dev\n", all.size(), traces.size(), to);
+  fmt::print("wrote {} events of {} files to {}; open it at https://ui.perfetto.dev\n", all.size(), traces.size(), to);
 }
 
 void draw(std::vector<record::source> const& traces, std::string const& to, double begin, double length) {
@@ -53,6 +68,7 @@ int main(int argc, char** argv) {
   join_command->add_option("files", paths, "traces")->required();
   join_command->add_option("-o,--output", to, "output file")->required();
   return run_tool(app, "tutti-record", argc, argv, [&] {
+    if (!to.empty()) expect_new(to, paths);
     std::vector<record::source> sources;
     for (std::string const& path : paths) sources.push_back(record::read(path));
     if (show_command->parsed()) fmt::print("{}", record::show(sources));

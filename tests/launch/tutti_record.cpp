@@ -66,7 +66,7 @@ TEST_CASE("traces are joined, also one that breaks off") {
   write(one, "[\n{\"name\": \"c\"},\n{\"name\": \"d");
   command c(tool + " join " + zero + " " + one + " -o " + all);
   CHECK(c.wait() == 0);
-  CHECK(c.said("wrote 3 events of 2 ranks to "));
+  CHECK(c.said("wrote 3 events of 2 files to "));
   std::ifstream file(all);
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}) ==
         R"({"displayTimeUnit":"ns","traceEvents":[{"name":"a"},{"name":"b"},{"name":"c"}]})"
@@ -148,4 +148,60 @@ TEST_CASE("a wrong command line ends with 2, work that fails with 1") {
     CHECK(c.wait() == 2);
   }
   CHECK(command(tool + " show /no/such/record").wait() == 1);
+}
+
+TEST_CASE("traces that were joined can be drawn, and joined again") {
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json", all = at.path() / "all.json", again = at.path() / "again.json";
+  write(trace, R"([{"name": "scan", "ph": "X", "ts": 1000.0, "dur": 500.0, "pid": 0, "tid": 0}])");
+  CHECK(command(tool + " join " + trace + " -o " + all).wait() == 0);
+  command drawn(tool + " draw " + all + " -o " + again);
+  CHECK(drawn.wait() == 0);
+  CHECK(drawn.said("drew 0.5 ms of 1 lanes"));
+  command joined(tool + " join " + all + " " + trace + " -o " + again);
+  CHECK(joined.wait() == 0);
+  CHECK(joined.said("wrote 2 events of 2 files"));
+  command shown(tool + " show " + all);
+  CHECK(shown.wait() == 1);
+  CHECK(shown.said("is a trace, not a flight record"));
+}
+
+TEST_CASE("an input is never replaced by a result") {
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json", text = "[{\"name\": \"a\"}]";
+  write(trace, text);
+  for (std::string const what : {"join", "draw"}) {
+    command c(tool + " " + what + " " + trace + " -o " + at.path().string() + "/./t.0.json");
+    CHECK(c.wait() == 1);
+    CHECK(c.said("t.0.json is an input: name another file for the result"));
+  }
+  std::ifstream file(trace);
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == text);
+}
+
+TEST_CASE("what cannot be read or written is reported with the reason") {
+  temporary_folder const at;
+  std::string const flight = at.path() / "r.0.json", trace = at.path() / "t.0.json";
+  write(flight, record_of(0));
+  write(trace, "[{\"name\": \"a\"}]");
+  struct {
+    std::string arguments, sentence;
+  } const cases[] = {
+      {"show /no/such/record", "cannot read /no/such/record: No such file or directory"},
+      {"show " + at.path().string(), ": Is a directory"},
+      {"join " + trace + " -o /no/such/folder", "cannot write \"/no/such/folder\": No such file or directory"},
+      {"join " + trace + " -o /dev/full", "cannot write \"/dev/full\": No space left on device"}};
+  for (auto const& one : cases) {
+    command c(tool + " " + one.arguments);
+    CAPTURE(one.arguments);
+    CHECK(c.wait() == 1);
+    CHECK(c.said(one.sentence));
+  }
+  command full("sh -c '" + tool + " show " + flight + " >/dev/full'");
+  CHECK(full.wait() == 1);
+  CHECK(full.said("tutti-record: cannot write the output: No space left on device"));
+  write(flight, R"({"calls": [], "peers": [], "ranks": 1, "rank": -1})");
+  command foreign(tool + " show " + flight);
+  CHECK(foreign.wait() == 1);
+  CHECK(foreign.said("it names rank -1, but its communicator has 1 ranks"));
 }

@@ -45,7 +45,13 @@ inline void add_record(std::vector<state>& ranks, json const& written) {
   if (ranks.size() != count)
     throw std::runtime_error(
         fmt::format("its communicator has {} ranks, but that of the other records has {}", count, ranks.size()));
-  state& own = ranks.at(written.at("rank").get<std::size_t>());
+  auto const state_of = [&](json const& rank) -> state& {
+    auto const r = rank.get<std::int64_t>();
+    if (r < 0 || static_cast<std::uint64_t>(r) >= count)
+      throw std::runtime_error(fmt::format("it names rank {}, but its communicator has {} ranks", r, count));
+    return ranks[static_cast<std::size_t>(r)];
+  };
+  state& own = state_of(written.at("rank"));
   own.record = written;
   for (json const& call : written.at("calls")) {
     auto const number = call.at("sequence").get<std::uint64_t>();
@@ -54,7 +60,7 @@ inline void add_record(std::vector<state>& ranks, json const& written) {
     own.calls[number] = call;
   }
   for (json const& peer : written.at("peers")) {
-    state& other = ranks.at(peer.at("rank").get<std::size_t>());
+    state& other = state_of(peer.at("rank"));
     auto const called = peer.at("called").get<std::uint64_t>();
     other.called = std::max(other.called, called);
     other.finished = std::max(other.finished, peer.at("finished").get<std::uint64_t>());
