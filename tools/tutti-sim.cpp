@@ -59,6 +59,9 @@ std::vector<served> chosen(std::vector<std::string> const& wanted_algorithms, st
                                     [&](std::string const& n) { return n == "all" || n == name(id); });
     if (wanted && (any || c == only)) out.push_back({id, c, s});
   });
+  if (out.empty() && wanted_algorithms == std::vector{std::string(name(algorithm_id::two_level))})
+    refuse("two_level is no schedule, but a sequence of collectives",
+           "`tutti-sim simulate` gives their times, and `tutti-sim verify` proves them");
   if (out.empty())
     refuse(fmt::format("{} does not implement {}", fmt::join(wanted_algorithms, ", "), wanted_collective),
            "`tutti-sim list` prints which algorithm implements which collective");
@@ -207,6 +210,7 @@ void machine_options(CLI::App& to, machine_arguments& a) {
 }
 
 void check(machine_arguments& a) {
+  collective_named(a.what);
   for (int const p : a.ranks) check_ranks(p, a.root);
   model& m = a.machine;
   enclosure& node = a.node;
@@ -307,6 +311,8 @@ struct draw_arguments {
 void draw_command(draw_arguments const& a) {
   check_ranks(a.ranks, a.root);
   if (a.ranks > 64) refuse(fmt::format("cannot draw {} ranks", a.ranks), "give at most 64");
+  if (a.algorithm == "all") refuse("a picture shows one algorithm", "name it");
+  collective_named(a.what);
   served const x = chosen({a.algorithm}, a.what).front();
   shape const s{a.ranks, a.root, a.ordered};
   if (a.svg.empty()) return draw_text(std::cout, x.schedule, s);

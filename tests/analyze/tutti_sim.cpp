@@ -93,6 +93,14 @@ TEST_CASE("tutti-sim refuses with a sentence") {
   };
   for (auto const& [arguments, sentence] : {
            refusal{"verify nothing", "\"nothing\" is not an algorithm; the algorithms are: ring, binomial_tree"},
+           {"draw ring -c all", "\"all\" is not a collective; the collectives are: all_reduce"},
+           {"draw all -c all_reduce", "a picture shows one algorithm; name it"},
+           {"draw two_level -c all_reduce",
+            "two_level is no schedule, but a sequence of collectives; `tutti-sim simulate`"},
+           {"cost two_level", "two_level is no schedule, but a sequence of collectives"},
+           {"cost ring -c all", "\"all\" is not a collective"},
+           {"simulate all -c all", "\"all\" is not a collective"},
+           {"pipeline --svg picture.svg", "a picture shows one schedule; name it: pipeline 1f1b --svg ..."},
            {"verify -c nothing", "\"nothing\" is not a collective; the collectives are: all_reduce"},
            {"verify -r 5-3", "\"5-3\" is not a range of ranks; write a number such as 8, or a range such as 1-64"},
            {"verify -r 513", "cannot verify 513 ranks; give at most 512"},

@@ -94,6 +94,7 @@ inline void draw_pipeline(pipeline_arguments const& a) {
 
 inline void pipeline_command(pipeline_arguments const& a) {
   check(a);
+  if (a.schedule == "all" && !a.svg.empty()) refuse("a picture shows one schedule", "name it: pipeline 1f1b --svg ...");
   if (a.schedule == "all") compare_pipelines(a);
   else draw_pipeline(a);
 }
