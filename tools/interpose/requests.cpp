@@ -27,22 +27,27 @@ int query(void* state, MPI_Status* status) {
   status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
   return static_cast<pending*>(state)->code;
 }
+void drop(pending* p) {
+  if (--p->owners == 0) delete p;
+}
 int release(void* state) {
-  delete static_cast<pending*>(state);
+  drop(static_cast<pending*>(state));
   return MPI_SUCCESS;
 }
 int cancel(void*, int) { return MPI_SUCCESS; }  // a collective cannot be cancelled
 
-void finish(pending& p) {
+// Ends a call, and the life of `p` if its request has been freed.
+void finish(pending* p) {
   try {
-    p.work.wait();
-    p.kept->deliver();
+    p->work.wait();
+    p->kept->deliver();
   } catch (std::exception const& e) {
-    p.code = p.failed->report(p.function, e.what());
+    p->code = p->failed->report(p->function, e.what());
   }
-  p.kept.reset();
+  p->kept.reset();
   let_the_mpi_work();  // what peers sent before the call is visible after it
-  PMPI_Grequest_complete(p.request);
+  PMPI_Grequest_complete(p->request);
+  drop(p);
 }
 
 // Drives started calls, and completes the requests of those that have ended. Returns whether there was progress.
@@ -51,7 +56,7 @@ bool work_off() {
   std::lock_guard const lock(changes);
   std::erase_if(list, [](pending* p) {
     if (!p->work.done()) return false;
-    finish(*p);
+    finish(p);
     return true;
   });
   list_size = list.size();
@@ -84,7 +89,7 @@ MPI_Request add(std::unique_ptr<pending> started) {
   PMPI_Grequest_start(&query, &release, &cancel, p, &p->request);
   MPI_Request const out = p->request;
   if (p->work.done()) {
-    finish(*p);
+    finish(p);
     return out;
   }
   list.push_back(p);
@@ -96,7 +101,7 @@ MPI_Request add(std::unique_ptr<pending> started) {
 void end_requests() {
   mover.reset();
   std::lock_guard const lock(changes);
-  for (pending* const p : list) finish(*p);
+  for (pending* const p : list) finish(p);
   list.clear();
   list_size = 0;
 }

@@ -3,6 +3,7 @@
 // of the MPI.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mpi.h>
 #include <optional>
@@ -20,6 +21,7 @@ struct pending {
   tutti::work work;
   MPI_Request request = MPI_REQUEST_NULL;
   int code = MPI_SUCCESS;           // the result of the call
+  std::atomic<int> owners{2};       // the call until it has ended, and its request, which the program may free before
   std::shared_ptr<failure> failed;  // of its communicator
   std::string_view function{};      // for errors; communicator and type may be gone when it ends
 };
