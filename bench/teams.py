@@ -89,9 +89,10 @@ class Team:
         door.close()
 
     def _spawn(self, command, environment):
+        # A process group of its own, but no session: Linux divides time among sessions, and ranks could not yield to each other.
         with open(self.log, "ab") as log:
             self.processes.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                   start_new_session=True))
+                                                   preexec_fn=os.setpgrp))
 
     def _admit(self, door):
         door.settimeout(0.1)

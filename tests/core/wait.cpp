@@ -52,24 +52,28 @@ TEST_CASE("work that completes during a nap is not polled again") {
   CHECK(polls == 1);
 }
 
-TEST_CASE("a rank whose peers share its core stops spinning early") {
-  auto const polls_before_nap = [](patience const& how) {
+TEST_CASE("a rank whose peers share its core stops spinning early, and does not yield if that does not reach them") {
+  static int asked = 0;
+  auto const waited = [](patience const& how) {
     int polls = 0;
+    asked = 0;
     wait_until_done([&] { return ++polls, progress::stuck; }, how, far, [](auto&&) { return false; });
     return polls;
   };
-  static int asked = 0;
-  patience how{patience_with_cores.spins, 0us, [](void const* peers) noexcept {
-                 ++asked;
-                 return *static_cast<bool const*>(peers);
-               }};
   bool shared = true;
-  how.peers = &shared;
-  CHECK(polls_before_nap(how) == spins_before_asking);
+  patience how{patience_with_cores.spins, 0us,
+               [](void const* peers) noexcept { return ++asked, *static_cast<bool const*>(peers); }, &shared};
+  CHECK(waited(how) == spins_before_asking);
   CHECK(asked == 1);
+  how.yields = 5ms;
+  CHECK(waited(how) > spins_before_asking);
+  how.yields_reach_peers = false;
+  CHECK(waited(how) == spins_before_asking);
   shared = false;
-  CHECK(polls_before_nap(how) == patience_with_cores.spins);
-  CHECK(asked == 2);
+  CHECK(waited(how) > patience_with_cores.spins);
+  how.yields = 0us;
+  CHECK(waited(how) == patience_with_cores.spins);
+  CHECK(asked == 1);
 }
 
 TEST_CASE("a rank that yields drives the work in the background") {

@@ -62,6 +62,8 @@ inline std::string field_of_rank(std::size_t offset) {
   static constexpr field fields[] = {{offsetof(rank_page, status), "status"},
                                      {offsetof(rank_page, process), "process"},
                                      {offsetof(rank_page, process_namespace), "process_namespace"},
+                                     {offsetof(rank_page, cores), "cores"},
+                                     {offsetof(rank_page, time_group), "time_group"},
                                      {offsetof(rank_page, probe), "probe"},
                                      {offsetof(rank_page, can_fetch), "can_fetch"},
                                      {offsetof(rank_page, excluded), "excluded"},

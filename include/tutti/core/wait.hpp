@@ -104,6 +104,9 @@ struct patience {
   // although there is a core for each. Then spinning only keeps that peer from running.
   bool (*share_core)(void const* peers) noexcept = nullptr;
   void const* peers = nullptr;
+  // Whether a yield lets peers run. Linux divides time among sessions and control groups first, and a thread yields only to those of
+  // its own.
+  bool yields_reach_peers = true;
 };
 
 // With a core for each rank, spinning finds the answer first. With fewer cores, the peer that would answer may be
@@ -133,13 +136,15 @@ template <class Poll, class Until, class Nap>
 bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
   while (true) {
     progress last = poll();
+    bool shares_core = false;
     for (int i = 1; last == progress::stuck && i < how.spins; ++i) {
-      if (i == spins_before_asking && how.share_core != nullptr && how.share_core(how.peers)) break;
+      if (i == spins_before_asking && how.share_core != nullptr && (shares_core = how.share_core(how.peers))) break;
       pause_briefly();
       last = poll();
     }
     if (last == progress::stuck) {  // no clock is read if spinning was enough
-      auto const napping = deadline::after(how.yields);
+      auto const napping =
+          deadline::after(shares_core && !how.yields_reach_peers ? std::chrono::microseconds{0} : how.yields);
       while (last == progress::stuck && !napping.passed()) {
         if (background_jobs.load(std::memory_order_relaxed) != 0) work_in_background();
         for (int i = 0; last == progress::stuck && i < 16; ++i) {

@@ -144,6 +144,7 @@ struct rank_page {
   std::uint32_t process;
   std::uint64_t process_namespace;  // process numbers are comparable only within a namespace
   std::uint64_t cores[16];          // a bit for each core that the rank may run on
+  std::uint64_t time_group;         // threads yield only to those of the same group; 0: that of rank 0
   std::uint64_t probe;              // where peers try to read this rank's private memory; it holds the process number
   std::atomic<fetching> can_fetch;  // whether this rank could read that of its peers
   std::atomic<std::uint32_t> excluded;  // written by the survivors that continue without this rank

@@ -137,6 +137,30 @@ TEST_CASE("a rank that cannot reserve its address space is named immediately") {
   ::waitpid(refused, nullptr, 0);
 }
 
+TEST_CASE("ranks know whether a yield lets the others run: not those of another session") {
+  if (!std::ifstream("/proc/self/autogroup")) {
+    MESSAGE("skipped: this system divides no time among sessions");
+    return;
+  }
+  int const cores = static_cast<int>(std::thread::hardware_concurrency());
+  for (int const ranks : {2, cores + 1})
+    for (bool const apart : {false, true}) {
+      CAPTURE(ranks);
+      CAPTURE(apart);
+      descriptor const file = shm::create(ranks, 1);
+      std::vector<pid_t> others;
+      for (int r = 1; r < ranks; ++r)
+        others.push_back(in_a_process([&] {
+          if (apart && ::setsid() < 0) ::_exit(1);
+          shm const me(file, r, ranks, 1, countdown(20s));
+        }));
+      shm const me(file, 0, ranks, 1, countdown(20s));
+      CHECK(me.waits().yields_reach_peers == !apart);
+      CHECK((me.waits().yields == 0us) == (apart && ranks > cores));
+      for (pid_t const other : others) await_end(other);
+    }
+}
+
 TEST_CASE("missing ranks are named at the deadline") {
   descriptor const file = shm::create(3, 1);
   refusal const r = join(file, 3, 200ms);

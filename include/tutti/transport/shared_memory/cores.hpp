@@ -11,8 +11,8 @@
 
 namespace tutti::detail {
 
-// Records the cores that this rank may run on. All ranks must do so, because a launcher may have bound each to a
-// different core.
+// Records the cores that this rank may run on, and the group whose threads it yields to. All ranks must do so, because a launcher
+// may have bound each to a different core, or started each in a session or container of its own.
 void note_cores(rank_page& self);
 
 patience patience_for(segment const& s, int ranks);

@@ -27,7 +27,9 @@ class mailbox {
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
-  patience waits() const noexcept { return {waits_.spins, waits_.yields, &share_core, this}; }
+  patience waits() const noexcept {
+    return {waits_.spins, waits_.yields, &share_core, this, waits_.yields_reach_peers};
+  }
   // An input of the choice of algorithm, so the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
   bool pulls() const noexcept { return pulls_; }

@@ -143,6 +143,7 @@ TUTTI_INLINE std::optional<std::uint64_t> shm::make_room(std::vector<int> const&
     page.process = known.process;
     page.process_namespace = known.process_namespace;
     std::ranges::copy(known.cores, page.cores);
+    page.time_group = known.time_group;
     page.probe = known.probe;
     page.can_fetch.store(known.can_fetch.load(std::memory_order_acquire), std::memory_order_relaxed);
     page.status.store(detail::presence::joined, std::memory_order_relaxed);
