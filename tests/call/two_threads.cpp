@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,6 +71,35 @@ void check_second_thread(Comm& comm) {
   expect(other == std::vector<int>(5, 1), "a call that was refused has changed its array");
   all_reduce(comm, other);
   expect(other[0] == 2, "the sum after it is wrong");
+}
+
+// Both threads copy their arrays, of ones and of sevens, before the second is refused.
+template <class Arrays, class Comm>
+void check_copies(Comm& comm, Arrays const& ones, Arrays const& sevens, Arrays const& sums) {
+  Arrays mine = ones, other = sevens;
+  std::vector<int> go(1);
+  if (comm.rank() == 1) {
+    recv(comm, go, 0);
+    all_reduce(comm, mine);
+    return;
+  }
+  std::uint64_t const call = comm.engine().notices().called(0) + 1;
+  std::thread first([&] { all_reduce(comm, mine); });
+  wait_for_call(comm, call);
+  error const e = error_of([&] { all_reduce(comm, other); });
+  send(comm, go, 1);
+  first.join();
+  expect_error(e, error_code::bad_argument, "which another thread made");
+  expect(mine == sums, "a call that was refused has changed the arrays of another");
+}
+template <class Comm>
+void check_copies_of_second_thread(Comm& comm) {
+  using scattered = std::deque<int>;
+  using list = std::vector<std::vector<int>>;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    check_copies(comm, scattered(5, 1), scattered(5, 7), scattered(5, 2));
+    check_copies(comm, list{{1, 1}, {1}}, list{{7, 7}, {7}}, list{{2, 2}, {2}});
+  }
 }
 
 // Two threads of rank 0 enter a barrier at the same moment. One is refused, and only then lets rank 1 join the other.
@@ -143,6 +173,11 @@ void check_messages_of_threads(Comm& comm) {
 TEST_CASE("a call of a second thread is refused while the first is in one") {
   CHECK_NOTHROW(run_local(2, [](auto& comm) { check_second_thread(comm); }));
   CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_second_thread(comm); }));
+}
+
+TEST_CASE("copies of a second thread do not change those of the first") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { check_copies_of_second_thread(comm); }));
+  CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_copies_of_second_thread(comm); }));
 }
 
 TEST_CASE("with TUTTI_CHECK=threads, of two threads that enter a call at the same moment one is refused") {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tutti/call/grown_memory.hpp"
+#include "tutti/call/lent_memory.hpp"
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/made_once.hpp"
 #include "tutti/core/sole_user.hpp"
@@ -53,8 +54,8 @@ class engine : public faults_in_call<Transport> {
   grown_memory<Transport> scratch;              // space::scratch
   grown_memory<Transport> copy;                 // of an input, if an algorithm does not work in place
   grown_memory<Transport> fetched;              // from peers' private memory, to be combined
-  grown_memory<Transport> bucket;               // of small arrays that share a call
-  grown_memory<Transport> packed;               // copies of ranges that are not contiguous
+  lent_memory<Transport> bucket;                // of small arrays that share a call
+  lent_memory<Transport> packed;                // copies of ranges that are not contiguous
   std::vector<std::size_t> counts_and_offsets;  // lent to _v forms
   deadline::clock::time_point last_meeting{};   // when this rank arrived at it
 

@@ -5,13 +5,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <new>
 #include <span>
 #include <utility>
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/communicator.hpp"
+#include "tutti/call/lent_memory.hpp"
 #include "tutti/call/noncontiguous.hpp"
 
 namespace tutti::detail {
@@ -19,15 +18,6 @@ namespace tutti::detail {
 // Whether the input and the output of every rank are one array: schedules pass the array of a broadcast on.
 template <collective C>
 inline constexpr bool has_one_array = C == collective::broadcast;
-
-struct free_aligned {
-  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{cache_line}); }
-};
-using aligned_memory = std::unique_ptr<std::byte, free_aligned>;
-
-inline aligned_memory allocate_aligned(std::size_t bytes) {
-  return aligned_memory(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{cache_line})));
-}
 
 // In place of packed_arrays where the arrays of a call are contiguous.
 struct nothing_to_pack {
@@ -113,16 +103,14 @@ class packed_arrays {
         out_(out, gets_ || one_array) {
     std::size_t const in_bytes = in_.bytes(), gap = in_bytes % cache_line == 0 ? 0 : cache_line - in_bytes % cache_line;
     std::size_t const all = in_bytes + gap + out_.bytes();
-    std::byte* memory = nullptr;
     if constexpr (is_communicator<Comm>) {
       comm.expect_usable({});
-      memory = comm.engine().packed.at_least(all);
+      memory_ = comm.engine().packed.at_least(all);
     } else {
-      own_ = allocate_aligned(all);
-      memory = own_.get();
+      memory_ = borrowed_memory(all);  // the call may outlive its communicator
     }
-    in_.place(memory);
-    out_.place(memory + in_bytes + gap);
+    in_.place(memory_.data());
+    out_.place(memory_.data() + in_bytes + gap);
   }
 
   auto input() const {
@@ -152,7 +140,7 @@ class packed_arrays {
   bool gives_, gets_, keeps_;
   packed_array<In> in_;
   packed_array<Out> out_;
-  aligned_memory own_;  // of a call that is started later, which may outlive its communicator
+  borrowed_memory memory_;
 };
 
 // Arrays of which each is a std::span.

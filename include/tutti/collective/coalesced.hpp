@@ -162,7 +162,8 @@ void all_reduce_list(communicator<Transport>& comm, List& list, Op const& op, op
   auto const all = pieces_of(list);
   for_each_bucket<T>(all, max_elements, [&](std::span<piece<T> const> pieces, std::size_t elements) {
     if (pieces.size() == 1) return all_reduce<Algorithm>(comm, std::span(pieces[0].out, elements), op, o, where);
-    T* const together = reinterpret_cast<T*>(comm.engine().bucket.at_least(elements * sizeof(T)));
+    auto const memory = comm.engine().bucket.at_least(elements * sizeof(T));
+    T* const together = reinterpret_cast<T*>(memory.data());
     copy_into<T>(together, pieces);
     all_reduce<Algorithm>(comm, std::span(together, elements), op, o, where);
     copy_out_of<T>(together, pieces);
