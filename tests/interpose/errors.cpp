@@ -163,6 +163,66 @@ void check_same_buffer(bool with_library) {
 }
 #endif
 
+// MPI_IN_PLACE where a buffer must be.
+void check_in_place() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  int const mine = 1;
+  auto const refused = [](int code, std::string const& what) {
+    expect(code != MPI_SUCCESS, true, what + " with MPI_IN_PLACE");
+  };
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // Open MPI calls its handler for some of these
+  refused(MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, comm), "MPI_Bcast");
+  refused(MPI_Allreduce(&mine, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
+  refused(MPI_Scan(&mine, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm), "MPI_Scan");
+  refused(MPI_Allgather(&mine, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm), "MPI_Allgather");
+  refused(MPI_Alltoall(&mine, 0, MPI_INT, MPI_IN_PLACE, 0, MPI_INT, comm), "MPI_Alltoall");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  int sum = 0;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+  expect(sum, size_of(comm), "a sum after calls with MPI_IN_PLACE");
+  MPI_Comm_free(&comm);
+}
+
+// A datatype that is not committed is an error of the communicator.
+void check_uncommitted(bool with_library) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+  int data[3] = {};
+  int const code = MPI_Bcast(data, 1, type, 0, comm);
+  expect(code != MPI_SUCCESS, true, "a datatype that is not committed");
+  if (with_library) expect(contains(text_of(code), "commit it first"), true, "the text \"" + text_of(code) + "\"");
+  MPI_Type_free(&type);
+  int const mine = 1;
+  int sum = 0;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+  expect(sum, size_of(comm), "a sum after a datatype that is not committed");
+  MPI_Comm_free(&comm);
+}
+
+// The others learn which call a rank gave up, also if its arguments were refused before it began.
+void check_null_buffer() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_name(comm, "here");
+  MPI_Barrier(comm);
+  int data = 0;
+  int code = MPI_Bcast(world_rank == 1 ? nullptr : &data, 1, MPI_INT, 0, comm);
+  if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
+  std::string const text = text_of(code);
+  bool const right = world_rank == 1 ? contains(text, "its pointer is null")
+                                     : contains(text, "rank 1 gave up MPI_Bcast of MPI_INT on communicator here");
+  expect(right, true, "the text \"" + text + "\"");
+  MPI_Comm_free(&comm);
+}
+
 }  // namespace
 
 int main(int argc, char**) {
@@ -172,7 +232,10 @@ int main(int argc, char**) {
 #if defined(MPICH_VERSION)
     check_same_buffer(with_library);
 #endif
+    check_uncommitted(with_library);
     if (!with_library) return;
+    check_in_place();
+    check_null_buffer();
     check_disagreement();
     check_handing_back();
     check_lone_call();

@@ -25,7 +25,7 @@ namespace interpose {
 namespace {
 
 struct process {
-  MPI_Comm self = MPI_COMM_NULL;         // for polling the MPI
+  MPI_Comm self = MPI_COMM_NULL;         // for polling the MPI, and packing
   MPI_Request never = MPI_REQUEST_NULL;  // a receive on it that never completes
   std::mutex looking;
   int keyval = MPI_KEYVAL_INVALID;
@@ -166,6 +166,7 @@ void start() {
   PMPI_Query_thread(&level);
   made->threads = level == MPI_THREAD_MULTIPLE;
   PMPI_Comm_dup(MPI_COMM_SELF, &made->self);
+  PMPI_Comm_set_errhandler(made->self, MPI_ERRORS_RETURN);
   PMPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, made->self, &made->never);
   PMPI_Comm_create_keyval(&inherit, &forget, &made->keyval, nullptr);
   running = made.release();
@@ -228,6 +229,8 @@ void identify(MPI_Comm made, std::uint64_t identity) {
 }
 
 bool is_first_notice() { return running != nullptr && running->here->is_first_notice(); }
+
+MPI_Comm quiet_communicator() { return running != nullptr ? running->self : MPI_COMM_SELF; }
 
 bool threads_call_at_once() { return running != nullptr && running->threads; }
 

@@ -50,6 +50,9 @@ void identify(MPI_Comm made, std::uint64_t identity);
 
 bool threads_call_at_once();
 
+// A communicator of this rank alone, whose functions return errors without a word.
+MPI_Comm quiet_communicator();
+
 // Whether no rank of this machine has called it before.
 bool is_first_notice();
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tutti/call/survive.hpp"
 #include "tutti/core/text.hpp"
@@ -31,7 +32,10 @@ std::optional<operation> predefined_operation(MPI_Op op) {
 bool ends_the_program(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   PMPI_Comm_get_errhandler(comm, &handler);
-  bool const out = handler == MPI_ERRORS_ARE_FATAL;
+  bool out = handler == MPI_ERRORS_ARE_FATAL;
+#if defined(MPI_ERRORS_ABORT)
+  out = out || handler == MPI_ERRORS_ABORT;
+#endif
   if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
   return out;
 }
@@ -39,8 +43,9 @@ bool ends_the_program(MPI_Comm comm) {
 }  // namespace
 
 int call::end_by(std::exception const& e) const {
-  if (ranks() > 1) bound_->ranks->engine().give_up();  // in case the others do not know
-  int const code = bound_->failed->report(describe(), e.what());
+  std::string const mine = describe();
+  if (ranks() > 1) bound_->ranks->engine().give_up(std::string_view(mine));  // in case the others do not know
+  int const code = bound_->failed->report(mine, e.what());
   if (may_wait_ && !ends_the_program(comm_) && all_failed_here()) bound_->why = reason::handed_back;
   return fail(code);
 }

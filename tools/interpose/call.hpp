@@ -39,6 +39,14 @@ class call {
     type_ = type;
     expect(count >= 0 && type != MPI_DATATYPE_NULL);
   }
+  // A buffer for which MPI_IN_PLACE cannot stand. MPICH does not refuse it everywhere, and would wait for the others.
+  void expect_memory(void const* buffer) {
+#if defined(MPICH_VERSION)
+    if (buffer == MPI_IN_PLACE) pass_for(reason::in_place);
+#else
+    expect(buffer != MPI_IN_PLACE);
+#endif
+  }
   // MPICH refuses one buffer as input and output; Open MPI and tutti accept it where they can.
   void expect_apart([[maybe_unused]] void const* in, [[maybe_unused]] void const* out, [[maybe_unused]] bool any) {
 #if defined(MPICH_VERSION)
@@ -57,7 +65,7 @@ class call {
 
  protected:
   // Not left to the MPI, which would wait for the others if it did not refuse the call.
-  bool refused() const { return why_ == reason::same_buffer || why_ == reason::broken; }
+  bool refused() const { return why_ == reason::same_buffer || why_ == reason::in_place || why_ == reason::broken; }
   int refuse() const { return fail(why_ == reason::broken ? bound_->failed->code() : MPI_ERR_BUFFER); }
   int fail(int code) const {
     PMPI_Comm_call_errhandler(comm_, code);

@@ -45,6 +45,7 @@ int call_barrier(Call c) {
 template <class Call>
 int call_bcast(Call c, void* data, int count, MPI_Datatype type, int root) {
   c.expect(count, type);
+  c.expect_memory(data);
   c.expect_root(root);
   if (c.passes()) return c.pass(data, count, type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -60,7 +61,8 @@ int call_gather(Call c, void const* in, int count, MPI_Datatype type, void* out,
   c.expect_root(root);
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && in == MPI_IN_PLACE;
   if (is_root) c.expect(out_count, out_type);
-  if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_memory(out);
+  if (!in_place) c.expect(count, type), c.expect_memory(in);
   if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -82,7 +84,8 @@ int call_gatherv(Call c, void const* in, int count, MPI_Datatype type, void* out
   c.expect_root(root);
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && in == MPI_IN_PLACE;
   if (is_root) c.expect(none_negative(counts, c.ranks()) && out_type != MPI_DATATYPE_NULL);
-  if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_memory(out);
+  if (!in_place) c.expect(count, type), c.expect_memory(in);
   if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, counts, begins, out_type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -105,7 +108,8 @@ int call_scatter(Call c, void const* in, int in_count, MPI_Datatype in_type, voi
   c.expect_root(root);
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && out == MPI_IN_PLACE;
   if (is_root) c.expect(in_count, in_type);
-  if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_memory(in);
+  if (!in_place) c.expect(count, type), c.expect_memory(out);
   if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, in_count, in_type, out, count, type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -128,7 +132,8 @@ int call_scatterv(Call c, void const* in, int const counts[], int const begins[]
   c.expect_root(root);
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && out == MPI_IN_PLACE;
   if (is_root) c.expect(none_negative(counts, c.ranks()) && in_type != MPI_DATATYPE_NULL);
-  if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_memory(in);
+  if (!in_place) c.expect(count, type), c.expect_memory(out);
   if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, counts, begins, in_type, out, count, type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -151,6 +156,7 @@ int call_allgather(Call c, void const* in, int count, MPI_Datatype type, void* o
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_count, out_type);
   if (!in_place) c.expect(count, type);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -167,6 +173,7 @@ int call_allgatherv(Call c, void const* in, int count, MPI_Datatype type, void* 
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_type != MPI_DATATYPE_NULL && (c.passes() || none_negative(counts, c.ranks())));
   if (!in_place) c.expect(count, type);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, counts, begins, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -184,6 +191,7 @@ int call_alltoall(Call c, void const* in, int count, MPI_Datatype type, void* ou
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_count, out_type);
   if (!in_place) c.expect(count, type);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -200,6 +208,7 @@ int call_alltoallv(Call c, void const* in, int const counts[], int const begins[
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_type != MPI_DATATYPE_NULL && (c.passes() || none_negative(out_counts, c.ranks())));
   if (!in_place) c.expect(type != MPI_DATATYPE_NULL && (c.passes() || none_negative(counts, c.ranks())));
+  c.expect_memory(out);
   if (!in_place && !c.passes()) c.expect_apart(in, out, any_positive(counts, c.ranks()));
   if (c.passes()) return c.pass(in, counts, begins, type, out, out_counts, out_begins, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
@@ -215,6 +224,7 @@ int call_alltoallv(Call c, void const* in, int const counts[], int const begins[
 template <class Call>
 int call_allreduce(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   input const from = r.read(in, out, elements(count));
@@ -226,6 +236,7 @@ template <class Call>
 int call_reduce(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root) {
   reduction const r(c, count, type, op);
   c.expect_root(root);
+  if (!c.passes()) c.expect_memory(c.rank() == root ? out : in);
   if (!c.passes() && c.rank() == root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, root, c.comm());
   input const from = r.read(in, out, elements(count));
@@ -237,6 +248,7 @@ template <class Call>
 int call_reduce_scatter(Call c, void const* in, void* out, int const counts[], MPI_Datatype type, MPI_Op op) {
   reduction const r(c, 0, type, op);
   c.expect(c.passes() || none_negative(counts, c.ranks()));
+  c.expect_memory(out);
   if (!c.passes()) c.expect_apart(in, out, any_positive(counts, c.ranks()));
   if (c.passes()) return c.pass(in, out, counts, type, op, c.comm());
   auto const bytes = in_bytes(counts, c.ranks(), r.element_bytes());
@@ -252,6 +264,7 @@ int call_reduce_scatter(Call c, void const* in, void* out, int const counts[], M
 template <class Call>
 int call_reduce_scatter_block(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   output const to = r.write(out, elements(count));
@@ -265,6 +278,7 @@ int call_reduce_scatter_block(Call c, void const* in, void* out, int count, MPI_
 template <class Call>
 int call_scan(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   input const from = r.read(in, out, elements(count));
@@ -275,6 +289,7 @@ int call_scan(Call c, void const* in, void* out, int count, MPI_Datatype type, M
 template <class Call>
 int call_exscan(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   input const from = r.read(in, out, elements(count));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "binding.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 
@@ -59,10 +60,20 @@ class placed {
   MPI_Datatype type_, own_ = MPI_DATATYPE_NULL;
 };
 
+// Whether the type may be used is known to the MPI only, and asked before anything is sent.
+void expect_committed(MPI_Datatype type) {
+  char nothing[1] = {};
+  int position = 0;
+  if (PMPI_Pack(nothing, 0, type, nothing, 0, &position, quiet_communicator()) != MPI_SUCCESS)
+    throw tutti::error({.code = tutti::error_code::bad_argument,
+                        .what = "MPI_Pack refuses the datatype",
+                        .way_out = "commit it first, with MPI_Type_commit"});
+}
+
 void pack(placed const& what, std::byte* packed, std::size_t count, datatype const& known) {
   in_parts(what.memory(), packed, count, known, [&](std::byte* from, std::byte* to, int n, int bytes) {
     int position = 0;
-    if (PMPI_Pack(from, n, what.type(), to, bytes, &position, MPI_COMM_SELF) != MPI_SUCCESS || position != bytes)
+    if (PMPI_Pack(from, n, what.type(), to, bytes, &position, quiet_communicator()) != MPI_SUCCESS || position != bytes)
       throw tutti::error({.code = tutti::error_code::system,
                           .what = tutti::detail::join({"MPI_Pack produced ", position, " bytes of ", bytes}),
                           .way_out = "run this program without libtutti-mpi.so"});
@@ -71,7 +82,7 @@ void pack(placed const& what, std::byte* packed, std::size_t count, datatype con
 void unpack(std::byte* packed, placed const& what, std::size_t count, datatype const& known) {
   in_parts(what.memory(), packed, count, known, [&](std::byte* to, std::byte* from, int n, int bytes) {
     int position = 0;
-    PMPI_Unpack(from, bytes, &position, to, n, what.type(), MPI_COMM_SELF);
+    PMPI_Unpack(from, bytes, &position, to, n, what.type(), quiet_communicator());
   });
 }
 
@@ -85,6 +96,7 @@ message::message(use how, void const* memory, std::size_t count, MPI_Datatype ty
       bytes_(count * known_.size),
       packed_(known_.dense ? nullptr : room_for(bytes_)),
       data_(known_.dense ? memory_ : packed_.get()) {
+  if (!known_.dense) expect_committed(type);
   if (!known_.dense && how != use::writes) pack({memory_, type}, data_, count_, known_);
 }
 
@@ -116,6 +128,7 @@ blocks::blocks(use how, void const* memory, int ranks, int const* counts, int co
     data_ = writable(memory) + lowest * known_.extent;
     return;
   }
+  expect_committed(type);
   packed_ = room_for(bytes_);
   data_ = packed_.get();
   for (std::size_t q = 0; q < counts_.size() && how != use::writes; ++q)

@@ -35,12 +35,12 @@ inline constexpr auto function_names = std::to_array<std::string_view>({
 // clang-format off
 enum class reason {
   none, first_calls, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
-  same_buffer, not_started, no_memory, handed_back, broken,
+  same_buffer, in_place, not_started, no_memory, handed_back, broken,
 };
 inline constexpr auto reason_texts = std::to_array<std::string_view>({
   "", "first calls of a communicator", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
   "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
-  "an invalid argument", "one buffer as input and output", "outside of MPI_Init and MPI_Finalize",
+  "an invalid argument", "one buffer as input and output", "MPI_IN_PLACE in place of a buffer", "outside of MPI_Init and MPI_Finalize",
   "no shared memory left", "after an error", "it could not be taken over",
 });
 // clang-format on

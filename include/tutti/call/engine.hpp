@@ -94,6 +94,10 @@ class engine : public faults_in_call<Transport> {
   [[gnu::cold]] void give_up() noexcept {
     give_up([this] { return this->this_call(); });
   }
+  // The same for a call that its user knows by another name, and that may not have begun.
+  [[gnu::cold]] void give_up(std::string_view call) noexcept {
+    give_up([call] { return std::string(call); });
+  }
   [[gnu::cold]] void give_up_messages() noexcept {
     give_up([] { return std::string("its messages"); });
   }
