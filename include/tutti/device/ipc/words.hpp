@@ -45,10 +45,8 @@ class ipc_words {
         std::size_t const n = std::min(part.count, own.count - std::min(own.count, part.begin));
         if (sources.empty() || n == 0) return;
         Out* const to[] = {c.out + own.begin + part.begin};
-        // Only the prefix of rank 0 has a single source.
-        launch_pass_of_least<is_prefix(C) ? 1 : 2>(calls_.group().guarded(), c.how.stream,
-                                                   std::span<In const* const>(sources), std::span<Out* const>(to), n,
-                                                   shifted_by(part.begin, how));
+        launch_pass(c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to), n,
+                    shifted_by(part.begin, how));
       });
   }
 
@@ -73,6 +71,14 @@ class ipc_words {
 
   // Parts are multiples of this number of elements, so that all are aligned alike.
   static constexpr std::size_t grain = shard_grain;
+
+  // Ranks that share a device spend most of a call on taking turns, so kernels of further constant fan-ins would only take longer to
+  // compile.
+  template <class In, class Out, class How>
+  void launch_pass(stream_of<D> stream, std::span<In const* const> sources, std::span<Out* const> to, std::size_t n,
+                   How const& how) {
+    launch_pass_for<2>(calls_.group().guarded(), stream, sources, to, n, how);
+  }
 
   template <collective C, class In, class Out>
   step first_step(device_call<D, In, Out> const& c) const {
@@ -192,9 +198,8 @@ class ipc_words {
           for (int q = 0; q < size_; ++q) sources.push_back(q == rank_ ? c.in + own.begin : input_of(q, rank_));
           std::vector<Out*> to{c.out + own.begin};
           if (!now.out) to.push_back(result_of(rank_));
-          launch_pass_of_least<2>(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
-                                  std::span<Out* const>(to), own.count,
-                                  shifted_by(own.begin - shards.at(rank_).begin, how));
+          launch_pass(c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to), own.count,
+                      shifted_by(own.begin - shards.at(rank_).begin, how));
         }
         calls_.meet(now, 1, others, others);
         move_pieces<Out>(c, now, others, [&](int q) {

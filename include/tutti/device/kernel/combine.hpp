@@ -71,24 +71,22 @@ void launch_pass(D const& on, stream_of<D> stream, std::span<Source const> sourc
   on.launch(stream, n / device_pack<std::iter_value_t<source>, out> + 1, pass);
 }
 
-// A pass over at least Least sources: smaller fan-ins are not compiled.
-template <int Least, device D, class Source, class Out, class How>
-void launch_pass_of_least(D const& on, stream_of<D> stream, std::span<Source const> sources,
-                          std::span<Out* const> destinations, std::size_t n, How const& how) {
+// A pass with kernels for these fan-ins, and one for all others.
+template <int... FanIns, device D, class Source, class Out, class How>
+void launch_pass_for(D const& on, stream_of<D> stream, std::span<Source const> sources,
+                     std::span<Out* const> destinations, std::size_t n, How const& how) {
   if constexpr (!is_fused<How>) {
-    launch_pass_of_least<Least>(on, stream, sources, destinations, n, fused<How>{how});
+    launch_pass_for<FanIns...>(on, stream, sources, destinations, n, fused<How>{how});
   } else {
     if (n == 0) return;
-    switch (destinations.size() > 8 ? 0 : sources.size()) {
-      case 1:
-        if constexpr (Least <= 1) return launch_pass<1>(on, stream, sources, destinations, n, how);
-        break;
-      case 2: return launch_pass<2>(on, stream, sources, destinations, n, how);
-      case 4: return launch_pass<4>(on, stream, sources, destinations, n, how);
-      case 8: return launch_pass<8>(on, stream, sources, destinations, n, how);
-      default: break;
-    }
-    launch_pass<0>(on, stream, sources, destinations, n, how);
+    bool launched = false;
+    auto const launch_if = [&]<int FanIn>(std::integral_constant<int, FanIn>) {
+      launched = sources.size() == std::size_t{FanIn};
+      if (launched) launch_pass<FanIn>(on, stream, sources, destinations, n, how);
+      return launched;
+    };
+    if (destinations.size() <= 8) static_cast<void>((launch_if(std::integral_constant<int, FanIns>{}) || ...));
+    if (!launched) launch_pass<0>(on, stream, sources, destinations, n, how);
   }
 }
 
@@ -135,7 +133,7 @@ void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source con
     constexpr std::size_t min_destinations = detail::arrays_of<decltype(how.after)> > 0 ? 0 : 1;
     detail::expect_number("sources", sources.size(), 1, detail::max_sources_like<Source>);
     detail::expect_number("destinations", destinations.size(), min_destinations, detail::max_destinations);
-    detail::launch_pass_of_least<1>(on, stream, sources, destinations, n, how);
+    detail::launch_pass_for<1, 2, 4, 8>(on, stream, sources, destinations, n, how);
   }
 }
 
