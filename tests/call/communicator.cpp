@@ -64,6 +64,7 @@ void check_moved_from(Comm& comm) {
       [&] { comm.write_record("never_written"); },
       [&] { static_cast<void>(comm.statistics(collective::all_reduce)); },
       [&] { comm.revoke("no reason"); },
+      [&] { comm.revoke(error({.code = error_code::rank_lost, .peer = 0, .what = "rank 0 is lost"})); },
       [&] { comm.agree(); },
       [&] { static_cast<void>(comm.shrink()); },
       [&] { static_cast<void>(comm.can_shrink()); },

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -90,6 +91,29 @@ void check_agreement_without_the_late(Comm& comm, std::atomic<int>& stage) {
   agreement const next = comm.agree(is_late ? 3 : 6, {.exclude_after = std::chrono::seconds(20)});
   expect(next.flags == 2 && next.gone.empty(), "a rank that is late no longer is not waited for");
   barrier(comm);
+}
+
+// The last rank leaves another communicator, which the others tell this one, where it still is.
+template <class Comm>
+void check_repeated_loss(Comm& comm) {
+  int const last = comm.size() - 1;
+  auto other = std::make_optional(comm.split(0).value());
+  auto const is_named = [&](error const& e) {
+    expect_error(e, error_code::rank_left, "rank " + std::to_string(last));
+    expect(e.peer() == last, "the error has another peer");
+  };
+  if (comm.rank() == last) {
+    other.reset();
+  } else {
+    error const e = error_of([&] { barrier(*other); });
+    is_named(e);
+    comm.revoke(e);
+  }
+  is_named(error_of([&] { barrier(comm); }));
+  auto next = comm.shrink();
+  expect(next.size() == comm.size(), "a rank is left out that has left another communicator");
+  next.revoke(error({.code = error_code::system, .what = "no more memory"}));
+  expect_error(error_of([&] { barrier(next); }), error_code::revoked, "has revoked the communicator: ");
 }
 
 // The last rank sees that the others have begun a call in which they wait for it.

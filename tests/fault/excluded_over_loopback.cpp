@@ -24,6 +24,10 @@ TEST_CASE("an agreement need not wait for a thread that is late") {
   }
 }
 
+TEST_CASE("a loss on one communicator is repeated on another, with the same rank") {
+  for (int const ranks : {2, 5}) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_repeated_loss(comm); }));
+}
+
 TEST_CASE("ranks see how many calls others have begun") {
   for (int const ranks : {1, 2, 5}) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_activity(comm); }));
 }

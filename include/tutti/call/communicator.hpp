@@ -192,6 +192,11 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   //
   //   if (diverged(loss)) comm.revoke("the loss is not a number");
   void revoke(std::string_view reason);
+  // The same after an error on another communicator of the same ranks, numbered alike. If that has lost a rank, the calls on this
+  // one throw that, with the rank, although it may be the first to notice.
+  //
+  //   try { barrier(other); } catch (tutti::error const& e) { comm.revoke(e), throw; }
+  void revoke(error const& cause);
 
   // Ends the job: revokes the communicator, prints the reason on stderr and ends this process at once with this exit
   // code. Output is flushed; destructors and exit handlers do not run, because they could wait for ranks that are gone.

@@ -73,6 +73,16 @@ void communicator<Transport>::revoke(std::string_view reason) {
 }
 
 template <transport Transport>
+void communicator<Transport>::revoke(error const& cause) {
+  bool const names_loss = cause.code() == error_code::rank_lost || cause.code() == error_code::rank_left;
+  if (!names_loss || cause.peer() < 0 || cause.peer() >= size()) return revoke(cause.happened());
+  expect_usable({});
+  if constexpr (detail::has_levels<Transport>)
+    if (auto* const node = engine_->levels->only_node()) node->engine().repeat(cause);
+  engine_->repeat(cause);
+}
+
+template <transport Transport>
 void communicator<Transport>::abort(std::string_view reason, int exit_code) {
   expect_usable({});
   std::string const text = detail::join({"rank ", rank(), " has aborted the job: ", reason});

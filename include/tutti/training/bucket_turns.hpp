@@ -101,7 +101,7 @@ class bucket_turns {
   // communicator that has a fault already.
   void end(std::optional<error> const& lost, std::string_view why) noexcept {
     if (comm_.size() == 1) return;
-    auto const end_one = [&](communicator<Transport>& one) { lost ? one.engine().repeat(*lost) : one.revoke(why); };
+    auto const end_one = [&](communicator<Transport>& one) { lost ? one.revoke(*lost) : one.revoke(why); };
     try {
       end_one(comm_);
       for (auto& other : others_) end_one(other);
