@@ -158,6 +158,13 @@ TEST_CASE("prefixed lines are whole, and an incomplete last line is not lost") {
   CHECK(c.output.size() == 3 * (200 * 11 + 9));
 }
 
+TEST_CASE("a line without end is broken, not kept in memory") {
+  command c(run + "-n 1 --prefix sh -c 'head -c 5000000 /dev/zero | tr \"\\0\" x'");
+  CHECK(c.wait() == 0);
+  CHECK(lines_with(c.output, "x") == 5000000);
+  CHECK(lines_with(c.output, "[0] x") == 5);
+}
+
 TEST_CASE("ranks are supervised while nobody reads their output, and none of it is lost") {
   temporary_folder const at;
   std::filesystem::path const folder = at.path(), ready = folder / "ready", errors = folder / "errors",

@@ -135,7 +135,8 @@ inline console& the_console() {
   return one;
 }
 
-// Forwards the output of a rank line by line, with the rank in front of each. A line is held until it ends. While the writer is
+// Forwards the output of a rank line by line, with the rank in front of each. A line is held until it ends, or is so long that it is
+// broken, because it may never end. While the writer is
 // full, nothing is read, so a rank that writes more waits, as it would without the launcher.
 class output {
  public:
@@ -160,6 +161,8 @@ class output {
   }
 
  private:
+  static constexpr std::size_t max_line = std::size_t{1} << 20;
+
   // Whether there may be more.
   bool forward_some() {
     char part[65536];
@@ -181,6 +184,7 @@ class output {
       line_.clear();
     }
     line_ += text;
+    if (line_.size() >= max_line) lines += prefix_ + std::exchange(line_, {}) + "\n";
     if (!lines.empty()) the_console().of(to_).write(to_, std::move(lines));
   }
 
