@@ -47,9 +47,12 @@ struct codes<float8_e5m2, Count> : e5m2_codes<Count> {};
 template <class T>
 inline constexpr bool has_codes = std::same_as<T, half> || std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>;
 
+template <class T>
+inline constexpr bool is_small_float = std::same_as<T, bfloat16> || has_codes<T>;
+
 // Whether any of T is a small float that is combined in float.
 template <class A, class... T>
-inline constexpr bool converts_packs = std::same_as<A, float> && ((std::same_as<T, bfloat16> || has_codes<T>) || ...);
+inline constexpr bool converts_packs = std::same_as<A, float> && (is_small_float<T> || ...);
 
 #if !defined(__CUDACC__)
 using eight_halves = short __attribute__((vector_size(16)));

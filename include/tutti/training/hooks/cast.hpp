@@ -2,7 +2,6 @@
 // cast_to: a hook that sends gradients in a narrower type.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <span>
@@ -11,6 +10,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/reduce_scatter.hpp"
+#include "tutti/reduce/convert_array.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/started/asynchronous.hpp"
@@ -38,7 +38,7 @@ class cast_to {
     std::vector<Narrow>& sent = narrowed(some.index, some.gradients);
     return all_reduce(async(comm), sent, mean{}, {.algorithm = algorithm_id::two_shot})
         .then([from = std::span<Narrow const>(sent), to = some.gradients] {
-          std::ranges::transform(from, to.begin(), [](Narrow x) { return static_cast<T>(x); });
+          tutti::detail::convert_array(from.data(), to.data(), from.size());
         });
   }
 
@@ -52,7 +52,7 @@ class cast_to {
     std::span<Narrow> const mine = std::span(sent).subspan(begin, some.part.size());
     return reduce_scatter_v(async(comm), sent, mine, some.counts, mean{}, {.algorithm = algorithm_id::one_shot})
         .then([&sent, mine, to = some.part] {
-          std::ranges::transform(mine, to.begin(), [](Narrow x) { return static_cast<T>(x); });
+          tutti::detail::convert_array(mine.data(), to.data(), mine.size());
           std::vector<Narrow>().swap(sent);
         });
   }
@@ -67,7 +67,7 @@ class cast_to {
   std::vector<Narrow>& narrowed(std::size_t index, std::span<T> gradients) {
     while (sent_.size() <= index) sent_.emplace_back();
     sent_[index].resize(gradients.size());
-    std::ranges::transform(gradients, sent_[index].begin(), [](T x) { return Narrow(static_cast<float>(x)); });
+    tutti::detail::convert_array(gradients.data(), sent_[index].data(), gradients.size());
     return sent_[index];
   }
 

@@ -22,6 +22,7 @@
 #include "tutti/collective/split.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/reduce/convert_array.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/work.hpp"
@@ -119,8 +120,10 @@ class sharded_parameters {
 
   // After a change of this rank's part of a bucket: gives all ranks all parts, if each has the whole.
   void share(std::size_t bucket, training::sharding_statistics& seen, std::source_location where) {
-    if constexpr (training::has_master<T>)
-      std::ranges::transform(masters_of(bucket), mine(bucket).begin(), [](auto x) { return T(x); });
+    if constexpr (training::has_master<T>) {
+      auto const from = masters_of(bucket);
+      convert_array(from.data(), mine(bucket).data(), from.size());
+    }
     if (is_whole_) shared_.push_back(start(comm_, bucket, whole(bucket), seen, where));
   }
   void finish_sharing(training::sharding_statistics& seen) {
