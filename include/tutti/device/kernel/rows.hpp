@@ -233,14 +233,14 @@ struct row_pass {
   template <class Group, class Row, class Room>
   TUTTI_HOST_DEVICE float inverse_scale(Group const& group, bool aligned, Row const& whole_row, Room& shared) const {
     if constexpr (Epilogue::scales_rows) {
-      constexpr float greatest = greatest_number<out>;
+      constexpr float greatest = greatest_number<out>, finite = greatest_number<float>;
       float mine = 0;
       for_results(group, aligned, whole_row, shared,
                   [&mine](std::size_t, std::size_t count, bool, float const(&y)[pack]) {
                     TUTTI_UNROLL
                     for (std::size_t i = 0; i < pack; ++i) {
                       float const x = y[i] < 0 ? -y[i] : y[i];
-                      if (i < count && mine < x && x <= std::numeric_limits<float>::max()) mine = x;
+                      if (i < count && mine < x && x <= finite) mine = x;
                     }
                   });
       float const largest = shared.largest.of_all(group, mine, [](float a, float b) { return a < b ? b : a; });
