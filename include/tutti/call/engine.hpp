@@ -231,6 +231,8 @@ engine<Transport>::~engine() {
     levels->leave();
   }
   transport().leave();
+  if constexpr (compares_when_leaving<Transport>)
+    if (transport().differ_when_leaving(history_)) this->report_different_calls();
 }
 
 template <transport Transport>

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -69,9 +70,11 @@ class faults_in_call : public faults<Transport> {
   // Called before this rank leaves. A rank that waited for nobody in its last calls, such as a root, does not know whether the
   // others made the same calls. Of two neighbours that disagree, the one that leaves later finds out, and prints the error.
   [[gnu::cold]] void compare_last_calls() noexcept;
+  // Called by all ranks, whose calls differ, before they leave: prints how.
+  [[gnu::cold]] void report_different_calls() noexcept;
 
  protected:
-  using faults<Transport>::notices_;
+  using faults<Transport>::notices_, faults<Transport>::recorder_;
 
   [[gnu::cold]] std::string this_call() const;
 
@@ -80,6 +83,7 @@ class faults_in_call : public faults<Transport> {
   [[gnu::cold]] void query_peers(std::source_location where);
 
   [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
+  [[gnu::cold]] std::string disagreement(int peer, std::uint64_t call) const;
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where);
 };
 
@@ -201,6 +205,36 @@ void faults_in_call<Transport>::compare_last_calls() noexcept {
 }
 
 template <transport Transport>
+void faults_in_call<Transport>::report_different_calls() noexcept {
+  if constexpr (tutti::detail::queries_peers<Transport>) try {
+      transport().query_peers();
+      if (rank() != 0 || notices_->faulty()) return;
+      int other = -1;
+      std::string what = "ranks made different calls, which are no longer on record";
+      for (int peer = ranks(); peer-- > 1;)
+        if (transport().left(peer) && notices_->called(peer) != sequence()) {
+          other = peer;
+          what = join({"ranks made different calls: rank 0 closes its communicator ", states().last_call(0), ", rank ",
+                       peer, " ", states().last_call(peer)});
+        }
+      for (int peer = ranks(); peer-- > 1;)
+        if (std::uint64_t const call = states().first_disagreement(peer, sequence())) {
+          other = peer;
+          what = disagreement(peer, call);
+        }
+      error const found({.code = error_code::mismatch,
+                         .rank = 0,
+                         .peer = other,
+                         .what = what,
+                         .way_out = way_out_of_fault(error_code::mismatch, circumstance::usual, false)});
+      recorder_->note_error(found.what(), sequence(), *notices_);
+      std::fprintf(stderr, "%s\n", found.what());
+    } catch (std::bad_alloc const&) {
+      std::fprintf(stderr, "tutti: ranks made different calls before they closed their communicator\n");
+    }
+}
+
+template <transport Transport>
 void faults_in_call<Transport>::query_peers(std::source_location where) {
   if constexpr (tutti::detail::queries_peers<Transport>) {
     transport().query_peers();
@@ -218,11 +252,14 @@ void faults_in_call<Transport>::raise_gone(error_code code, int peer, std::sourc
 }
 
 template <transport Transport>
+std::string faults_in_call<Transport>::disagreement(int peer, std::uint64_t call) const {
+  return join(
+      {"ranks disagree in call #", call, ": ", states().said_of(rank(), call), ", ", states().said_of(peer, call)});
+}
+
+template <transport Transport>
 void faults_in_call<Transport>::raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
-  this->raise({static_cast<int>(error_code::mismatch), rank(), peer,
-               join({"ranks disagree in call #", call, ": ", states().said_of(rank(), call), ", ",
-                     states().said_of(peer, call)})},
-              where, this->in_call);
+  this->raise({static_cast<int>(error_code::mismatch), rank(), peer, disagreement(peer, call)}, where, this->in_call);
 }
 
 template <transport Transport>

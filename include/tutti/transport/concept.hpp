@@ -180,6 +180,12 @@ concept queries_peers = transport<T> && requires(T t) {
   { t.poll_notices() } noexcept;  // also tells peers which call this rank waits in
 };
 
+// Its ranks wait for each other when they leave, and then learn whether they have made the same calls.
+template <class T>
+concept compares_when_leaving = transport<T> && requires(T t, std::uint64_t hash_of_calls) {
+  { t.differ_when_leaving(hash_of_calls) } noexcept -> std::same_as<bool>;
+};
+
 // Tells whether the process of a rank is stopped, by a signal or a debugger, so that a timeout can name it.
 template <class T>
 concept sees_stops = transport<T> && requires(T const c, int peer) {

@@ -2,6 +2,7 @@
 // The transport over MPI, for ranks on one machine or many: each slice is a message.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +60,7 @@ class mpi : public detail::mpi_ranks {
   mpi& operator=(mpi const&) = delete;
   ~mpi() {
     if (detail::mpi_is_finalized()) return;
-    bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close();
+    bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close(closing::over);
     if (board_.anyone_lost()) announce_leaving();
     auto const grace_period = detail::deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
     channels_.cancel_receives(grace_period);
@@ -67,6 +68,7 @@ class mpi : public detail::mpi_ranks {
     bool const closed = board_.close() && ballot_.close() && orderly;
     if (closed && !unread) return;
     comm_.abandon();
+    if (closing_->meeting != MPI_REQUEST_NULL) static_cast<void>(closing_.release());
     if (closed) return;
     if (!board_.anyone_lost() && !board_.faulty())  // the ranks know why
       std::fprintf(stderr,
@@ -136,6 +138,16 @@ class mpi : public detail::mpi_ranks {
     if (!detail::mpi_is_finalized()) board_.leave_at_once();
   }
 
+  // Called after leave(). Waits for all ranks to leave, and returns whether their calls, of which `calls` is a hash, differ.
+  [[gnu::cold]] bool differ_when_leaving(std::uint64_t calls) noexcept {
+    if (detail::mpi_is_finalized() || comm_.get() == MPI_COMM_NULL) return false;
+    closing_->calls = {calls, ~calls};
+    if (!meet_to_close(closing::calls_compared) || board_.faulty() || closing_->calls[0] == ~closing_->calls[1])
+      return false;
+    strays_ = true;
+    return true;
+  }
+
   // An independent transport of these ranks, in this order. Each of them calls it with the same list; it returns when all have.
   // Throws error: timeout naming the ranks that did not call, rank_lost if one has ended or left, system.
   [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::countdown& until) {
@@ -177,36 +189,54 @@ class mpi : public detail::mpi_ranks {
     board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer, detail::text_or(text, "a rank ended")});
   }
 
+  // The state of a meeting of all ranks that close.
+  struct closing {
+    enum stages { sends, all_here, calls_compared, farewells, all_received, over } stage = sends;
+    MPI_Request meeting = MPI_REQUEST_NULL;
+    std::array<std::uint64_t, 2> calls{0, ~std::uint64_t{0}};  // the greatest hash, and the greatest complement of one
+    bool failed = false;
+  };
+
   // Whether all ranks have arrived here with no messages in flight. After a fault, and outside calls, messages may have no
   // receiver. So once all ranks are here, and hence know of the fault, those that may have sent such messages send farewells,
   // and all receive and drop messages until every farewell has been received.
-  [[gnu::cold]] bool meet_to_close() noexcept {
-    enum { sends, all_here, farewells, all_received } awaited = sends;
-    MPI_Request meeting = MPI_REQUEST_NULL;
-    auto const meet = [&] { return channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_); };
+  [[gnu::cold]] bool meet_to_close(closing::stages last) noexcept {
+    closing& c = *closing_;
+    if (c.failed) return false;
     auto const look = [&] {
       board_.listen();
       if (board_.anyone_lost()) return detail::progress::stuck;
       if (board_.faulty()) strays_ = true;
-      if (strays_ || awaited > all_here) channels_.discard();
-      if (awaited == sends && all_sent() && board_.delivered() && meet()) awaited = all_here;
-      if (awaited == all_here && channels_.done(meeting, rank_)) {
+      if (strays_ || c.stage > closing::all_here) channels_.discard();
+      auto const begun = [&](int code, char const* call) { return channels_.check(code, call, rank_); };
+      if (c.stage == closing::sends && all_sent() && board_.delivered() &&
+          begun(MPI_Iallreduce(MPI_IN_PLACE, c.calls.data(), 2, MPI_UINT64_T, MPI_MAX, comm_.get(), &c.meeting),
+                "MPI_Iallreduce"))
+        c.stage = closing::all_here;
+      if (c.stage == closing::all_here && channels_.done(c.meeting, rank_)) {
         board_.listen();
+        c.stage = closing::calls_compared;
+      }
+      if (c.stage == last) return detail::progress::done;
+      if (c.stage == closing::calls_compared) {
         if (strays_ || board_.faulty()) channels_.send_farewells();
         board_.end_notices();
-        awaited = farewells;
+        c.stage = closing::farewells;
       }
-      if (awaited == farewells && channels_.farewells_received() && board_.delivered() && meet())
-        awaited = all_received;
-      bool const last = awaited == all_received && channels_.done(meeting, rank_) && channels_.idle();
-      return last ? detail::progress::done : detail::progress::stuck;
+      if (c.stage == closing::farewells && channels_.farewells_received() && board_.delivered() &&
+          begun(MPI_Ibarrier(comm_.get(), &c.meeting), "MPI_Ibarrier"))
+        c.stage = closing::all_received;
+      if (c.stage == closing::all_received && channels_.done(c.meeting, rank_) && channels_.idle())
+        c.stage = closing::over;
+      return c.stage == last ? detail::progress::done : detail::progress::stuck;
     };
     detail::countdown after_fault(std::chrono::seconds(1));
     board_.look_for_lost();
-    return detail::wait_until_done(look, waits_, detail::countdown(limit_), [&](auto const& ready) {
+    c.failed = !detail::wait_until_done(look, waits_, detail::countdown(limit_), [&](auto const& ready) {
       if (!board_.anyone_lost()) nap(ready);
       return !board_.anyone_lost() && !(board_.faulty() && after_fault.passed());
     });
+    return !c.failed;
   }
 
   // After the loss of a rank there is no meeting to close. Ranks that agree on the survivors must know that this one has left.
@@ -224,10 +254,12 @@ class mpi : public detail::mpi_ranks {
   int level_ = thread_level();
   detail::mpi_ballot ballot_;
   detail::mpi_channels channels_;
+  std::unique_ptr<closing> closing_ = std::make_unique<closing>();  // left to the MPI if that may still write to it
 };
 
 static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> &&
               detail::needs_sender_progress<mpi> && detail::has_eager_limit<mpi> && detail::bound_to_thread<mpi> &&
-              detail::queries_peers<mpi> && detail::sends_outside_calls<mpi> && detail::ends_job<mpi>);
+              detail::queries_peers<mpi> && detail::compares_when_leaving<mpi> && detail::sends_outside_calls<mpi> &&
+              detail::ends_job<mpi>);
 
 }  // namespace tutti
