@@ -89,5 +89,10 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::all_reduce(comm, data, [](float a, float b) { return a < b; });
 #elif TUTTI_CASE == 26  // expect: options are any of {.timeout
   tutti::send(comm, data, 1, {.timeout = std::chrono::seconds(3)});
+#elif TUTTI_CASE == 27  // expect: pass tutti::argmin{} or tutti::argmax{}
+  static_cast<void>(tutti::all_reduce(comm, tutti::located{total, comm.rank()}, tutti::max{}));
+#elif TUTTI_CASE == 28  // expect: pass tutti::argmin{} or tutti::argmax{}
+  tutti::located<float> best[2]{};
+  tutti::reduce(comm, best, tutti::min{}, 0);
 #endif
 }
