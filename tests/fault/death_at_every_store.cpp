@@ -364,16 +364,21 @@ TEST_CASE("whatever store a rank dies before, the others name it and go on") {
 
 TEST_CASE("whatever stores two ranks die before in shrink, the others go on") {
   laboratory here;
-  scenario const s{"two deaths in shrink", 4, shrinks, scenario::in_body, -1, true};
-  if (!here.wants(s)) return;
-  auto const stores = here.count(s);
-  std::uint64_t const pairs = stores[0] * stores[2], runs = std::min(pairs, here.most_deaths(40));
-  REQUIRE(pairs > 0);
-  for (std::uint64_t i = here.first_death(); i < runs; ++i) {
-    std::uint64_t const pair = i * pairs / runs;
-    here.run(s, {{0, pair / stores[2] + 1}, {2, pair % stores[2] + 1}});
+  scenario s{"", 4, shrinks, scenario::in_body, -1, true};
+  for (auto const& [first, second] : {std::pair{0, 1}, std::pair{0, 2}, std::pair{1, 2}}) {
+    s.name = "two deaths in shrink, of ranks " + std::to_string(first) + " and " + std::to_string(second);
+    if (!here.wants(s)) continue;
+    auto const stores = here.count(s);
+    std::uint64_t const each = stores[static_cast<std::size_t>(second)],
+                        pairs = stores[static_cast<std::size_t>(first)] * each,
+                        runs = std::min(pairs, here.most_deaths(20));
+    REQUIRE(pairs > 0);
+    for (std::uint64_t i = here.first_death(); i < runs; ++i) {
+      std::uint64_t const pair = i * pairs / runs;
+      here.run(s, {{first, pair / each + 1}, {second, pair % each + 1}});
+    }
+    here.report(s, pairs, runs);
   }
-  here.report(s, pairs, runs);
 }
 
 #else
