@@ -8,7 +8,7 @@
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/meeting.hpp"
-#include "tutti/transport/shared_memory/uncaught.hpp"
+#include "tutti/transport/system/uncaught.hpp"
 
 namespace tutti::detail {
 
@@ -16,7 +16,7 @@ TUTTI_INLINE communicator<shm> meet_as_rank(std::string const& name, int rank, i
                                             program_table const& table, acquaintance others) {
   rendezvous meeting(name, rank, ranks, until, std::move(others));
   descriptor const file = meeting.meet([&] { return shm::create(ranks, all_tracks); });
-  share_uncaught_errors(file, rank);
+  share_uncaught_errors(file, offsetof(segment_header, told), rank);
   communicator<shm> comm(std::make_unique<shm>(file, rank, ranks, all_tracks, until, meeting.take_watches()));
   agree_on_tuning(comm.engine(), table);
   return comm;

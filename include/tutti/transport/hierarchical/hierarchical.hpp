@@ -24,7 +24,7 @@
 #include "tutti/transport/nodes.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
-#include "tutti/transport/shared_memory/uncaught.hpp"
+#include "tutti/transport/system/uncaught.hpp"
 
 namespace tutti {
 
@@ -204,7 +204,7 @@ class hierarchical : public mpi {
         nodes_.members(node), {}, "find out what keeps these ranks of the same machine from connecting"};
     detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
     detail::descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
-    detail::share_uncaught_errors(file, rank());
+    detail::share_uncaught_errors(file, offsetof(detail::segment_header, told), rank());
     return std::make_unique<shm>(file, local, size, tracks_, until, meeting.take_watches());
   }
   [[gnu::cold]] void connect() {

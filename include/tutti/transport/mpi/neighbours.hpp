@@ -21,6 +21,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/system/distant_process.hpp"
 #include "tutti/transport/system/process_watch.hpp"
+#include "tutti/transport/system/uncaught.hpp"
 
 namespace tutti::detail {
 
@@ -63,18 +64,26 @@ template <class Begin>
                                                                 std::vector<mpi_neighbour> const& known) {
   struct introduction {
     process_name process;
-    std::int64_t rank;
+    std::int64_t rank, file;
   };
-  static_assert(sizeof(introduction) == 32);
-  introduction const self{process_name::own(), rank};
-  int size = 0;
+  static_assert(sizeof(introduction) == 40);
+  int size = 0, rank_here = 0;
   expect_success(MPI_Comm_size(here, &size), "MPI_Comm_size");
+  expect_success(MPI_Comm_rank(here, &rank_here), "MPI_Comm_rank");
+  bool const keeps_file = rank_here == 0 && size > 1;
+  introduction const self{process_name::own(), rank, keeps_file ? file_of_uncaught_errors() : -1};
   std::vector<introduction> all(static_cast<std::size_t>(size));
   expect_success(MPI_Allgather(&self, sizeof self, MPI_BYTE, all.data(), sizeof self, MPI_BYTE, here), "MPI_Allgather");
   std::vector<mpi_neighbour> out;
+  auto const sees = [&](introduction const& i) {
+    return self.process.processes != 0 && i.process.system == self.process.system &&
+           i.process.processes == self.process.processes;
+  };
+  bool const alone_in_process = std::ranges::count(all, self.process, &introduction::process) == 1;  // but in SimGrid
+  if (introduction const& keeper = all.front(); sees(keeper) && alone_in_process)
+    share_uncaught_errors_with(static_cast<pid_t>(keeper.process.number), static_cast<int>(keeper.file), rank);
   for (introduction const& i : all) {
-    bool const seen = self.process.processes != 0 && i.process.system == self.process.system &&
-                      i.process.processes == self.process.processes;
+    bool const seen = sees(i);
     if (i.rank == rank || i.process == self.process || !seen) continue;
     add_neighbour(out, static_cast<int>(i.rank), i.process, known,
                   [&](process_watch& w) { w.begin(static_cast<pid_t>(i.process.number)); });
