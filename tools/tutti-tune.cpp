@@ -77,7 +77,9 @@ std::string header_name(std::string const& machine) {
 tutti::device_limits limits_in(std::string const& path) {
   try {
     if (auto const text = tutti::detail::read_file(path)) return tutti::detail::parse_table(*text, path).devices;
-  } catch (tutti::error const&) {  // an unreadable table is replaced
+  } catch (tutti::error const& e) {
+    fmt::print(stderr, "tutti-tune: replaces a table that cannot be read, with its limits for devices: {}\n",
+               e.happened());
   }
   return {};
 }

@@ -78,6 +78,16 @@ TEST_CASE("a path that cannot be written is reported") {
   CHECK(wrong.wait() == 2);
 }
 
+TEST_CASE("the loss of limits for devices in a broken table is reported") {
+  temporary_folder const at;
+  std::string const file = (at.path() / "table").string();
+  std::ofstream(file) << tuning_version << "\ndevice one_gpu packets 8192\ndevcie one_gpu packets 8192\n";
+  command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + file);
+  CHECK(c.wait() == 0);
+  CHECK(c.said("tutti-tune: replaces a table that cannot be read, with its limits for devices: "));
+  CHECK(c.said("\"devcie\" is not one of"));
+}
+
 TEST_CASE("what cannot be measured or written is refused before a measurement, and stays as it is") {
   temporary_folder const at;
   std::string const base = at.path().string(), table = base + "/table";
