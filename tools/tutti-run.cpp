@@ -130,7 +130,7 @@ class job {
                 nullptr);  // a reader that does not read keeps nobody from ending this program
     int const code = options_.recovers && one_succeeded_ ? 0 : code_;
     int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).finish() : 0;
-    if (problem == 0) return code;
+    if (problem == 0 || problem == EPIPE) return code;  // whoever does not read needs no output
     say("cannot write the output of the ranks: {}", std::strerror(problem));
     return code == 0 ? 1 : code;
   }
@@ -224,6 +224,7 @@ class job {
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
     for (int const to : {STDOUT_FILENO, STDERR_FILENO}) the_console().of(to).note_room();
+    for (output& o : outputs_) o.close_if_broken();
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (waiting[first_output + i].revents != 0) outputs_[i].forward();
     if (waiting[0].revents != 0) read_signals();

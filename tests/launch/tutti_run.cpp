@@ -344,6 +344,25 @@ TEST_CASE("no process is left behind") {
   }
 }
 
+TEST_CASE("if nobody reads the lines any more, ranks end as without the launcher, and no process is left behind") {
+  temporary_folder const at;
+  std::string const file = at.path() / "process";
+  command c("sh -c '{ " + run + R"(--prefix -n 2 sh -c "sleep 1000 & echo \$! >)" + file +
+            R"(.\$TUTTI_RANK; yes"; echo "code $?" >&2; } | head -n 1')");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(c.said("ended with exit code 141"));
+  CHECK(c.said("code 141"));
+  for (std::string const rank : {"0", "1"}) {
+    pid_t process = 0;
+    std::ifstream(file + "." + rank) >> process;
+    CHECK(process > 0);
+    bool const gone = process > 0 && ::kill(process, 0) != 0;
+    CHECK(gone);
+    if (process > 0 && !gone) ::kill(process, SIGKILL);
+  }
+}
+
 TEST_CASE("of errors that nobody catches, one is printed in full") {
   command c(run + "-n 8 " TUTTI_RANKS " uncaught");
   CHECK(c.wait() == 134);  // SIGABRT

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <condition_variable>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -58,6 +59,11 @@ class background_writer {
     std::lock_guard const lock(mutex_);
     return bytes_ >= most_bytes;
   }
+  // Whether the reader has gone. handle() becomes readable when this has changed.
+  bool is_broken() {
+    std::lock_guard const lock(mutex_);
+    return error_ == EPIPE;
+  }
   int handle() const { return room_.get(); }
   void note_room() const {
     std::uint64_t times = 0;
@@ -68,6 +74,10 @@ class background_writer {
   static constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
   void run() {
+    sigset_t broken_pipe;  // an error instead of the end of the launcher, which has ranks to end
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
@@ -77,11 +87,12 @@ class background_writer {
       lock.unlock();
       int const problem = write_all(to, text);
       lock.lock();
-      if (error_ == 0) error_ = problem;
+      bool const breaks = error_ == 0 && problem != 0;
+      if (breaks) error_ = problem;
       bool const was_full = bytes_ >= most_bytes;
       bytes_ -= text.size();
       if (bytes_ == 0) written_.notify_all();
-      if (!was_full || bytes_ >= most_bytes) continue;
+      if (!breaks && (!was_full || bytes_ >= most_bytes)) continue;
       std::uint64_t const once = 1;
       [[maybe_unused]] auto const n = ::write(room_.get(), &once, sizeof once);
     }
@@ -147,6 +158,13 @@ class output {
   bool is_open() const { return from_.get() >= 0; }
   // -1 while nothing should be read.
   int handle() const { return the_console().of(to_).is_full() ? -1 : from_.get(); }
+
+  // Where nobody reads, the rank learns of it at its next write, as it would without the launcher.
+  void close_if_broken() {
+    if (!is_open() || !the_console().of(to_).is_broken()) return;
+    line_.clear();
+    close();
+  }
 
   // Reads a bounded amount, because a rank may write without end.
   void forward() {
