@@ -39,7 +39,7 @@ void on_rank_counts(F const& f) {
   }
 }
 
-device_options<device_stand_in> const staged{.protocol = protocol::staged};
+device_options<device_stand_in> const with_slots{.protocol = protocol::staged};
 
 // Neither commutative nor associative, so both the order and the parentheses show.
 struct leaning_sum {
@@ -66,21 +66,21 @@ struct scaled_mean : mean {
 
 TEST_CASE_TEMPLATE("reductions have the bits of the host", Algorithm, EVERY_ALGORITHM) {
   on_rank_counts([](auto const& ranks, std::size_t n) {
-    if constexpr (reorders<Algorithm>) CHECK(wrong_reductions<Algorithm, float>(ranks, n, sum{}, staged) == 0);
+    if constexpr (reorders<Algorithm>) CHECK(wrong_reductions<Algorithm, float>(ranks, n, sum{}, with_slots) == 0);
     if constexpr (!sanitized || !reorders<Algorithm>)
-      CHECK(wrong_reductions<Algorithm, float>(ranks, n, leaning_sum{}, staged) == 0);
+      CHECK(wrong_reductions<Algorithm, float>(ranks, n, leaning_sum{}, with_slots) == 0);
   });
 }
 
 TEST_CASE_TEMPLATE("blocks come to where they belong", Algorithm, EVERY_ALGORITHM) {
   on_rank_counts([](auto const& ranks, std::size_t n) {
-    CHECK(wrong_movements<Algorithm, std::uint32_t>(ranks, n, staged) == 0);
+    CHECK(wrong_movements<Algorithm, std::uint32_t>(ranks, n, with_slots) == 0);
   });
 }
 
 TEST_CASE_TEMPLATE("prologue and epilogue are applied where the host does", Algorithm, ring, double_binary_tree) {
   on_rank_counts([](auto const& ranks, std::size_t n) {
-    CHECK(wrong_reductions<Algorithm, bfloat16>(ranks, n, scaled_mean{}, staged) == 0);
+    CHECK(wrong_reductions<Algorithm, bfloat16>(ranks, n, scaled_mean{}, with_slots) == 0);
   });
 }
 
