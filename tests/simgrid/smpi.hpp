@@ -51,11 +51,18 @@ class patient_test {
 };
 inline patient_test test;
 
-// SimGrid cannot wait for one of several barriers, and has no MPI_Comm_idup: these block, and their requests have ended.
+// SimGrid cannot wait for one of several barriers, has no MPI_Comm_idup, and its MPI_Iallreduce sends a message from each rank to each
+// other: these block, and their requests have ended.
 inline int barrier(MPI_Comm ranks, MPI_Request* request) {
   *request = MPI_REQUEST_NULL;
   test.begin_anew();
   return MPI_Barrier(ranks);
+}
+inline int reduce_at_all(void const* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm ranks,
+                         MPI_Request* request) {
+  *request = MPI_REQUEST_NULL;
+  test.begin_anew();
+  return MPI_Allreduce(in, out, count, type, op, ranks);
 }
 inline int duplicate(MPI_Comm original, MPI_Comm* made, MPI_Request* request) {
   *request = MPI_REQUEST_NULL;
@@ -67,4 +74,5 @@ inline int duplicate(MPI_Comm original, MPI_Comm* made, MPI_Request* request) {
 
 #define MPI_Test tutti::testing::test
 #define MPI_Ibarrier tutti::testing::barrier
+#define MPI_Iallreduce tutti::testing::reduce_at_all
 #define MPI_Comm_idup tutti::testing::duplicate
