@@ -184,6 +184,65 @@ TEST_CASE("windows of messages arrive over shm, whoever waits for which") {
   }
 }
 
+// Ranks reach stages in turn without a call, in which they would move their messages.
+TEST_CASE("a receive looks for its message as it starts") {
+  shared_words const words;
+  auto const run = [&](auto& comm) {
+    if (!comm.engine().transport().pulls()) return;  // rank 2 would wait for slices of rank 0
+    auto const reach = [&](int stage) { words[0] = stage; };
+    auto const wait_for_stage = [&](int stage) {
+      auto const until = deadline::after(std::chrono::seconds(20));
+      while (words[0] < stage && !until.passed()) std::this_thread::yield();
+      expect(words[0] >= stage, "a stage was not reached");
+    };
+    std::vector<int> const small{1, 2, 3};
+    std::vector<int> large(100'000, 9);
+    if (comm.rank() == 0) {
+      std::vector<int> a(3), b(3), few(1);
+      // The first transfer of this rank, which has looked at no channel before.
+      receive_work first = irecv(comm, a, 1, 5, {.timeout = std::chrono::seconds(20)});
+      expect(!first.done(), "a message has come before it was sent");
+      reach(1);
+      wait_for_stage(2);
+      expect(first.test() && a == small, "a message was not looked for");
+      receive_work last = irecv(comm, b, 1, 8);
+      expect(last.done() && last.get() == received{1, 8, 3}, "a receive does not look past messages with other tags");
+      receive_work next = irecv(comm, b, 1, any_tag);
+      expect(next.done() && next.get() == received{1, 7, 3}, "a message was not kept");
+      // A receive that ends at once moves what this rank has in flight with other ranks.
+      work sent = isend(comm, large, 2, 5);
+      reach(3);
+      wait_for_stage(5);
+      expect(!sent.done(), "a send has ended by itself");
+      expect(irecv(comm, a, 1, 9).done(), "a message was not received at once");
+      expect(sent.done(), "a receive did not move what is in flight");
+      sent.wait();
+      reach(6);
+      wait_for_stage(7);
+      receive_work const unfit = irecv(comm, few, 1, 9);
+      expect(unfit.exception() != nullptr, "a message that does not fit was not an error at once");
+      reach(8);
+    } else if (comm.rank() == 1) {
+      wait_for_stage(1);
+      for (int const tag : {5, 7, 8}) send(comm, small, 0, tag);
+      reach(2);
+      wait_for_stage(4);
+      send(comm, small, 0, 9);
+      reach(5);
+      wait_for_stage(6);
+      send(comm, small, 0, 9);
+      reach(7);
+      wait_for_stage(8);
+    } else {
+      wait_for_stage(3);
+      recv(comm, large, 0, 5);
+      reach(4);
+      wait_for_stage(8);
+    }
+  };
+  CHECK_NOTHROW(run_local(3, run));
+}
+
 TEST_CASE("what a receiver has asked a sender for that waits arrives, though the sender goes on to something else") {
   shared_words const words;
   auto const run = [&](auto& comm) {

@@ -79,3 +79,24 @@ TEST_CASE("short copies are neither timed nor streamed") {
   }
   CHECK_FALSE(gauge.streams(1024));
 }
+
+TEST_CASE("shorter copies that follow each other are seldom timed, and stream where longer ones do") {
+  constexpr std::size_t shorter = store_gauge::min_bytes_in_a_row;
+  store_gauge gauge;
+  auto const copy_many = [&](std::chrono::nanoseconds time) {
+    tally out;
+    for (; out.copies < 40'000; ++out.copies) {
+      if (gauge.is_plain_in_a_row()) continue;
+      auto const trial = gauge.begin_in_a_row(shorter);
+      if (trial.timed) gauge.took(time, shorter);
+      out.streamed += trial.stream;
+    }
+    return out;
+  };
+  CHECK(copy_many(100ns).streamed == 0);
+  CHECK(copy_many(1us).streamed > 32'000);
+  CHECK(gauge.streams_in_a_row(shorter));
+  CHECK_FALSE(gauge.streams(shorter));
+  CHECK(gauge.streams(size));
+  CHECK(copy_many(100ns).streamed < 12'000);
+}

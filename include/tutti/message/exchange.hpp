@@ -112,8 +112,9 @@ class exchange final : public messages_in_flight<Transport> {
     transfer& t = *::new (&spare_->message) transfer(make());
     try {
       attempt([&] {
-        start(t, where);
-        if (!t.ended) poll_messages(where);
+        bool const searched = start(t, where);
+        // Every receive moves what is in flight, also one that ends at once.
+        if (!searched || (t.what == transfer::receive && !started_.empty())) poll_messages(where);
         if (t.ended) return;
         spare_->limit = timeout_of(timeout);
         spare_->time = countdown(spare_->limit);

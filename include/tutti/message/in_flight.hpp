@@ -134,12 +134,13 @@ class messages_in_flight : public call_queue<Transport> {
       for (transfer& t : all)
         if ((t.what == transfer::send) == sends && !t.ended) start(t, where);
   }
-  void start(transfer& t, std::source_location where) {
+  // As messenger::start.
+  bool start(transfer& t, std::source_location where) {
     engine_.forget_refusal();
     history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
     if (t.what != transfer::probe && std::exchange(last_named_type_, t.type) != t.type)
       engine_.introduce(t.type, t.type_name);
-    messenger_.start(t);
+    return messenger_.start(t);
   }
   // `waits`: this thread calls stop_waiting() in the end.
   progress poll_messages(std::source_location where, bool waits = false) {

@@ -63,6 +63,7 @@ class matching {
   kept_message const* find_unmatched(int from) { return find_message({.tag = any_tag, .peer = from}); }
   fifo<kept_message>& messages() noexcept { return messages_; }
 
+  bool empty() const noexcept { return receives_.empty() && messages_.empty() && probes_.empty(); }
   void add(transfer& r) {
     receives_.push_back(&r);
     ++waiting_for(r);

@@ -39,11 +39,13 @@ class messenger : message_receiver<Transport> {
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
 
-  void start(transfer& t) {
+  // Returns whether the next poll would find nothing for it.
+  bool start(transfer& t) {
     if (t.what == transfer::receive) return receive(t);
-    if (t.what == transfer::probe) return this->probe(t);
-    if (t.peer == rank()) return send_to_self(t);
-    this->start_send(t);
+    if (t.what == transfer::probe) this->probe(t);
+    else if (t.peer == rank()) send_to_self(t);
+    else this->start_send(t);
+    return t.ended;
   }
 
   // Drops a probe that has found nothing.

@@ -118,7 +118,6 @@ class message_sender {
   }
 
   bool offer(transfer& t) {
-    peer& p = of(t.peer);
     if (t.place == 0 && channels_.fits_eagerly(t.peer, t.bytes)) {
       if (!publish(t.peer, head_of(t, kinds::eager), message_head::eager_head_bytes, t.from, t.bytes)) return false;
       channels_.use_credit(t.peer, t.bytes);
@@ -135,6 +134,7 @@ class message_sender {
       else if (transport_.pulls() && !t.blocking) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
+    peer& p = of(t.peer);
     t.address = front.kind == kinds::offer ? front.address : 0;
     if (t.address != 0) ++readable_;
     p.offered.push_back(&t);

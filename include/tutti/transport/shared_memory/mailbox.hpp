@@ -45,7 +45,8 @@ class mailbox {
     return in_line ? next.line : next.data;
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    send(to, track, bytes, more, outgoing(to, track).claimed, tag);
+    sender& out = outgoing(to, track);
+    send(to, out, bytes, more, out.claimed, tag);
   }
 
   // -- Sending without a copy: the receiver reads the sender's memory. Only if is_shared() holds, after a claim.
@@ -63,14 +64,16 @@ class mailbox {
   }
   void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
                          std::uint32_t tag) noexcept {
-    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = shared_address(data);
-    send(to, track, bytes, more, payload::reference, tag);
+    sender& out = outgoing(to, track);
+    *reinterpret_cast<std::uint64_t*>(out.next().line) = shared_address(data);
+    send(to, out, bytes, more, payload::reference, tag);
   }
   // The same for memory that the receiver cannot address but can fetch; only if pulls() holds.
   void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
                                  std::uint32_t tag) noexcept {
-    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = reinterpret_cast<std::uintptr_t>(data);
-    send(to, track, bytes, more, payload::foreign, tag);
+    sender& out = outgoing(to, track);
+    *reinterpret_cast<std::uint64_t*>(out.next().line) = reinterpret_cast<std::uintptr_t>(data);
+    send(to, out, bytes, more, payload::foreign, tag);
   }
   // The number of messages published to a peer, and whether it has released the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
@@ -252,8 +255,7 @@ class mailbox {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
   }
-  void send(int to, int track, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
-    sender& out = outgoing(to, track);
+  void send(int to, sender& out, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
     slot& next = out.next();
     next.bytes = static_cast<std::uint32_t>(bytes);
     next.kind = kind;
