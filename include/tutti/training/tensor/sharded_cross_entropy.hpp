@@ -50,7 +50,7 @@ struct sharded_cross_entropy {
     static_assert(std::floating_point<T>, "logits are float or double; convert narrower types first");
     std::span<T> const values(logits), out(losses);
     std::size_t const rows = out.size();
-    extent const own = expect_sizes(group, values.size(), detail::words_in(targets), rows, where);
+    extent const own = expect_sizes(group, values.size(), detail::span_of_words(targets), rows, where);
     auto const row = [&](std::size_t i) { return values.subspan(i * own.count, own.count); };
 
     std::vector<T> greatest(rows, -std::numeric_limits<T>::infinity());
@@ -60,7 +60,7 @@ struct sharded_cross_entropy {
 
     std::vector<double> found(2 * rows);  // the sums of all rows, and the logits of their targets, from one rank each
     std::span const sums(found.data(), rows), of_targets(found.data() + rows, rows);
-    detail::for_each_own_word(own, detail::words_in(targets), [&](std::size_t i, std::size_t k) {
+    detail::for_each_own_word(own, detail::span_of_words(targets), [&](std::size_t i, std::size_t k) {
       of_targets[i] = static_cast<double>(row(i)[k]) - static_cast<double>(greatest[i]);
     });
     for (std::size_t i = 0; i < rows; ++i)
@@ -85,8 +85,8 @@ struct sharded_cross_entropy {
     using T = detail::element_of_array<Logits>;
     std::span<T> const values(probabilities);
     std::span<T const> const scales(losses_gradient);
-    extent const own = expect_sizes(group, values.size(), detail::words_in(targets), scales.size(), where);
-    detail::for_each_own_word(own, detail::words_in(targets),
+    extent const own = expect_sizes(group, values.size(), detail::span_of_words(targets), scales.size(), where);
+    detail::for_each_own_word(own, detail::span_of_words(targets),
                               [&](std::size_t i, std::size_t k) { values[i * own.count + k] -= 1; });
     for (std::size_t i = 0; i < scales.size(); ++i)
       for (T& x : values.subspan(i * own.count, own.count)) x *= scales[i];

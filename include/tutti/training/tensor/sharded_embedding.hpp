@@ -49,7 +49,7 @@ struct sharded_embedding {
     std::span<T> const to(out);
     extent const own = expect_sizes(group, tokens, rows.size(), to.size(), where);
     std::ranges::fill(to, T{});
-    detail::for_each_own_word(own, detail::words_in(tokens), [&](std::size_t i, std::size_t row) {
+    detail::for_each_own_word(own, detail::span_of_words(tokens), [&](std::size_t i, std::size_t row) {
       std::ranges::copy(rows.subspan(row * features, features), to.subspan(i * features).begin());
     });
   }
@@ -63,7 +63,7 @@ struct sharded_embedding {
     std::span<T const> const from(gradient);
     std::span<T> const rows(table_gradient);
     extent const own = expect_sizes(group, tokens, rows.size(), from.size(), where);
-    detail::for_each_own_word(own, detail::words_in(tokens), [&](std::size_t i, std::size_t row) {
+    detail::for_each_own_word(own, detail::span_of_words(tokens), [&](std::size_t i, std::size_t row) {
       for (std::size_t k = 0; k < features; ++k) rows[row * features + k] += from[i * features + k];
     });
   }
@@ -76,7 +76,7 @@ struct sharded_embedding {
     extent const own = part(words, group.size(), group.rank());
     detail::expect_size(table, own.count, features, "this rank's rows of the table", group.rank(), where);
     detail::expect_size(out, std::ranges::size(tokens), features, "the rows of all tokens", group.rank(), where);
-    detail::expect_words(detail::words_in(tokens), words, "token", "words", group.rank(), where);
+    detail::expect_words(detail::span_of_words(tokens), words, "token", "words", group.rank(), where);
     return own;
   }
 };

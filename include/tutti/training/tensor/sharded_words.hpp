@@ -25,7 +25,7 @@ void expect_size(std::size_t size, std::size_t rows, std::size_t columns, std::s
 // Of an array of any integers.
 template <std::ranges::contiguous_range Words>
   requires std::integral<std::ranges::range_value_t<Words>>
-std::span<std::ranges::range_value_t<Words> const> words_in(Words const& all) {
+std::span<std::ranges::range_value_t<Words> const> span_of_words(Words const& all) {
   return {std::ranges::data(all), std::ranges::size(all)};
 }
 
