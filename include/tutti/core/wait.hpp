@@ -138,7 +138,10 @@ bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
     progress last = poll();
     bool shares_core = false;
     for (int i = 1; last == progress::stuck && i < how.spins; ++i) {
-      if (i == spins_before_asking && how.share_core != nullptr && (shares_core = how.share_core(how.peers))) break;
+      if (i == spins_before_asking && how.share_core != nullptr) {
+        shares_core = how.share_core(how.peers);
+        if (shares_core) break;
+      }
       pause_briefly();
       last = poll();
     }

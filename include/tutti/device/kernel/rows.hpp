@@ -36,7 +36,7 @@ struct row_room<Group, In, rows_of<Epilogue>> {
 };
 
 template <class T>
-inline constexpr float greatest_number = static_cast<float>(std::numeric_limits<T>::max());
+inline constexpr float greatest_number = std::numeric_limits<T>::max();
 
 // A row of `sources` arrays that begins at from(k), whose results go to the arrays that begin at to(k). With FanIn 1, the only
 // source has been combined and rounded.

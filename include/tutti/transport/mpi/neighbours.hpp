@@ -64,9 +64,9 @@ template <class Begin>
                                                                 std::vector<mpi_neighbour> const& known) {
   struct introduction {
     process_name process;
-    std::int64_t rank, file;
+    std::int32_t rank, file;
   };
-  static_assert(sizeof(introduction) == 40);
+  static_assert(sizeof(introduction) == 32);
   int size = 0, rank_here = 0;
   expect_success(MPI_Comm_size(here, &size), "MPI_Comm_size");
   expect_success(MPI_Comm_rank(here, &rank_here), "MPI_Comm_rank");
@@ -81,11 +81,11 @@ template <class Begin>
   };
   bool const alone_in_process = std::ranges::count(all, self.process, &introduction::process) == 1;  // but in SimGrid
   if (introduction const& keeper = all.front(); sees(keeper) && alone_in_process)
-    share_uncaught_errors_with(static_cast<pid_t>(keeper.process.number), static_cast<int>(keeper.file), rank);
+    share_uncaught_errors_with(static_cast<pid_t>(keeper.process.number), keeper.file, rank);
   for (introduction const& i : all) {
     bool const seen = sees(i);
     if (i.rank == rank || i.process == self.process || !seen) continue;
-    add_neighbour(out, static_cast<int>(i.rank), i.process, known,
+    add_neighbour(out, i.rank, i.process, known,
                   [&](process_watch& w) { w.begin(static_cast<pid_t>(i.process.number)); });
   }
   return out;
