@@ -137,7 +137,7 @@ void check_late_rank(cuda_device const& gpu, Comm& comm) {
   } catch (error const& e) {
     said = e.what();
   }
-  bool const named = said.find("rank 0 has not arrived: it is before its first collective call") != std::string::npos;
+  bool const named = said.find("rank 0 has not arrived: it is before its first call") != std::string::npos;
   report(comm, "a rank that does not come is named", !named || !all_are(ranks, data.data(), 1000, 7, stream));
 }
 

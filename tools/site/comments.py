@@ -111,9 +111,9 @@ def documents(lines, behind):
 
 
 def public_part(text):
-    """Leaves out what Doxygen should not see: private members, defaulted friends, and specialisations in std."""
+    """Leaves out what Doxygen should not see: private members, operators that are friends, and specialisations in std."""
     text = re.sub(r"^template <>\nstruct std::numeric_limits.*?\};\n", "", text, flags=re.M | re.S)
-    text = re.sub(r"^ .*\bfriend\b.*operator==.*= default;\n", "", text, flags=re.M)
+    text = re.sub(r"^ .*\bfriend\b.*\boperator\W.*[;}]\n", "", text, flags=re.M)
     lines, where = text.split("\n"), scopes(text) + [()]
     out, private = [], None
     for n, line in enumerate(lines):
