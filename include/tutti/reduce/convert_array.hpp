@@ -2,6 +2,7 @@
 // Conversion of arrays between numeric types on the host: fast between float and the smaller floating-point types.
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstring>
@@ -76,7 +77,7 @@ template <instructions Has, class T>
 #if defined(__CUDACC__)
     for (std::size_t k = 0; k < narrow_pack; ++k) to[i + k] = T(from[i + k]);
 #else
-    if constexpr (sizeof(T) == 1) {
+    if constexpr (sizeof(T) == 1 && std::endian::native == std::endian::little) {
       constexpr int count = Has == instructions::avx2_and_f16c ? 8 : 4;
       for (std::size_t k = 0; k < narrow_pack; k += 4 * count) narrow_block<count>(from + i + k, to + i + k);
     } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
@@ -95,7 +96,7 @@ template <instructions Has, class T>
 #if defined(__CUDACC__)
     for (std::size_t k = 0; k < narrow_pack; ++k) to[i + k] = static_cast<float>(from[i + k]);
 #else
-    if constexpr (sizeof(T) == 1) {
+    if constexpr (sizeof(T) == 1 && std::endian::native == std::endian::little) {
       constexpr int count = Has == instructions::avx2_and_f16c ? 8 : 4;
       for (std::size_t k = 0; k < narrow_pack; k += 4 * count) widen_block<count>(from + i + k, to + i + k);
     } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
