@@ -267,6 +267,7 @@ void check_leaving_before_a_call(Comm& comm) {
     std::optional<Comm> group(*comm.split(0));
     if (sends && leaves) send(*group, four, 0);
     if (sends && comm.rank() == 0) recv(*group, four, 1);
+    barrier(comm);  // the message has been received when the others find out that rank 1 has left
     error const e = leaves ? error({}) : error_of([&] { all_reduce(*group, four); });
     group.reset();  // over MPI communicators close together
     if (!leaves)
