@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include "tutti/core/config.hpp"
 #include "tutti/reduce/pack.hpp"
@@ -39,7 +40,7 @@ template <int Count>
 // 4 * Count numbers. Word i of `packed` holds codes 4 i to 4 i + 3, so code k of all words is column k of the transposed numbers. Of
 // eight words, transposing yields those with even numbers first.
 template <int Count, class T>
-[[gnu::always_inline]] inline void narrow_block(float const* from, T* to) {
+[[gnu::always_inline]] inline void convert_block(float const* from, T* to) {
   typename lanes<Count>::floats v[4];
   typename lanes<Count>::words packed{}, code;
   TUTTI_UNROLL
@@ -54,7 +55,7 @@ template <int Count, class T>
   std::memcpy(static_cast<void*>(to), &packed, sizeof packed);
 }
 template <int Count, class T>
-[[gnu::always_inline]] inline void widen_block(T const* from, float* to) {
+[[gnu::always_inline]] inline void convert_block(T const* from, float* to) {
   typename lanes<Count>::words packed;
   typename lanes<Count>::floats v[4];
   std::memcpy(&packed, from, sizeof packed);
@@ -68,71 +69,53 @@ template <int Count, class T>
 #endif
 
 // Numbers that are converted together.
-inline constexpr std::size_t narrow_pack = 32;
+inline constexpr std::size_t converted_pack = 32;
 
-template <instructions Has, class T>
-[[gnu::always_inline]] inline void narrow_with(float const* from, T* to, std::size_t n) {
+// Of From and To, one is float and the other is Small.
+template <instructions Has, class Small, class To, class From>
+[[gnu::always_inline]] inline void convert_with(From const* from, To* to, std::size_t n) {
   std::size_t i = 0;
-  for (; i + narrow_pack <= n; i += narrow_pack) {
-#if defined(__CUDACC__)
-    for (std::size_t k = 0; k < narrow_pack; ++k) to[i + k] = T(from[i + k]);
-#else
-    if constexpr (sizeof(T) == 1 && std::endian::native == std::endian::little) {
-      constexpr int count = Has == instructions::avx2_and_f16c ? 8 : 4;
-      for (std::size_t k = 0; k < narrow_pack; k += 4 * count) narrow_block<count>(from + i + k, to + i + k);
-    } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
-      store_halves<narrow_pack>(from + i, to + i);
-    } else {
-      for (std::size_t k = 0; k < narrow_pack; ++k) to[i + k] = T(from[i + k]);
+  for (; i + converted_pack <= n; i += converted_pack) {
+#if !defined(__CUDACC__)
+    constexpr bool wide = Has == instructions::avx2_and_f16c;
+    if constexpr (sizeof(Small) == 1 && std::endian::native == std::endian::little) {
+      constexpr int count = wide ? 8 : 4;
+      for (std::size_t k = 0; k < converted_pack; k += 4 * count) convert_block<count>(from + i + k, to + i + k);
+      continue;
+    }
+#if defined(__x86_64__)
+    if constexpr (std::same_as<To, half> && wide) {
+      store_halves<converted_pack>(from + i, to + i);
+      continue;
+    }
+    if constexpr (std::same_as<From, half> && wide) {
+      load_halves<converted_pack>(from + i, to + i);
+      continue;
     }
 #endif
-  }
-  for (; i < n; ++i) to[i] = T(from[i]);
-}
-template <instructions Has, class T>
-[[gnu::always_inline]] inline void widen_with(T const* from, float* to, std::size_t n) {
-  std::size_t i = 0;
-  for (; i + narrow_pack <= n; i += narrow_pack) {
-#if defined(__CUDACC__)
-    for (std::size_t k = 0; k < narrow_pack; ++k) to[i + k] = static_cast<float>(from[i + k]);
-#else
-    if constexpr (sizeof(T) == 1 && std::endian::native == std::endian::little) {
-      constexpr int count = Has == instructions::avx2_and_f16c ? 8 : 4;
-      for (std::size_t k = 0; k < narrow_pack; k += 4 * count) widen_block<count>(from + i + k, to + i + k);
-    } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
-      load_halves<narrow_pack>(from + i, to + i);
-    } else {
-      for (std::size_t k = 0; k < narrow_pack; ++k) to[i + k] = static_cast<float>(from[i + k]);
-    }
 #endif
+    for (std::size_t k = 0; k < converted_pack; ++k) to[i + k] = To(from[i + k]);
   }
-  for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
+  for (; i < n; ++i) to[i] = To(from[i]);
 }
 
 #if defined(__x86_64__) && !defined(__CUDACC__)
-template <class T>
-[[gnu::noinline, gnu::target("avx2,f16c")]] void narrow_widest(float const* from, T* to, std::size_t n) {
-  narrow_with<instructions::avx2_and_f16c>(from, to, n);
-}
-template <class T>
-[[gnu::noinline, gnu::target("avx2,f16c")]] void widen_widest(T const* from, float* to, std::size_t n) {
-  widen_with<instructions::avx2_and_f16c>(from, to, n);
+template <class Small, class To, class From>
+[[gnu::noinline, gnu::target("avx2,f16c")]] void convert_widest(From const* from, To* to, std::size_t n) {
+  convert_with<instructions::avx2_and_f16c, Small>(from, to, n);
 }
 #endif
 
 // n numbers, with the bits of converting them one by one.
 template <class To, class From>
 void convert_array(From const* from, To* to, std::size_t n) {
-  if constexpr (std::same_as<From, float> && is_small_float<To>) {
+  constexpr bool narrows = std::same_as<From, float> && is_small_float<To>;
+  if constexpr (narrows || (std::same_as<To, float> && is_small_float<From>)) {
+    using small = std::conditional_t<narrows, To, From>;
 #if defined(__x86_64__) && !defined(__CUDACC__)
-    if (use_widest) return narrow_widest(from, to, n);
+    if (use_widest) return convert_widest<small>(from, to, n);
 #endif
-    narrow_with<instructions::compiled_for>(from, to, n);
-  } else if constexpr (std::same_as<To, float> && is_small_float<From>) {
-#if defined(__x86_64__) && !defined(__CUDACC__)
-    if (use_widest) return widen_widest(from, to, n);
-#endif
-    widen_with<instructions::compiled_for>(from, to, n);
+    convert_with<instructions::compiled_for, small>(from, to, n);
   } else if constexpr (is_small_float<To>) {
     for (std::size_t i = 0; i < n; ++i) to[i] = To(static_cast<float>(from[i]));
   } else {
