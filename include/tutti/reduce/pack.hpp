@@ -109,7 +109,6 @@ template <std::size_t N>
     std::memcpy(static_cast<void*>(out + i), &part, step * sizeof(half));
   }
 }
-
 #endif
 
 // Words hold two or four codes each. So many of them are converted at once of a pack of N elements; 0: its elements one by one.

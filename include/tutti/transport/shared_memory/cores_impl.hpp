@@ -2,10 +2,8 @@
 // Definitions of transport/shared_memory/cores.hpp.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <sched.h>
@@ -13,24 +11,18 @@
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/hash.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
+#include "tutti/transport/system/control_group.hpp"
 
 namespace tutti::detail {
 
 // Linux divides time among control groups with a share of the processor and, outside them, among sessions.
 [[gnu::cold]] TUTTI_INLINE std::uint64_t time_group() {
-  std::string const session = read_file("/proc/self/autogroup").value_or(""),
-                    groups = read_file("/proc/self/cgroup").value_or("");
-  std::string names = session.substr(0, session.find(' '));                   // "/autogroup-12 nice 0"
-  for (std::size_t begin = 0, end; begin < groups.size(); begin = end + 1) {  // "3:cpu,cpuacct:/path" or "0::/path"
-    end = std::min(groups.find('\n', begin), groups.size());
-    std::string const line = groups.substr(begin, end - begin);
-    std::size_t const first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::string const controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
-    if (controllers == ",," || controllers.find(",cpu,") != std::string::npos) names += line.substr(second);
-  }
-  return hash_of(names);
+  std::string const session = read_file("/proc/self/autogroup").value_or(""),  // "/autogroup-12 nice 0"
+      groups = read_file("/proc/self/cgroup").value_or("");
+  return hash_of(join({session.substr(0, session.find(' ')), " ", group_in(groups, "cpu").value_or(""), " ",
+                       group_in(groups, "").value_or("")}));
 }
 
 TUTTI_INLINE void note_cores(rank_page& self) {

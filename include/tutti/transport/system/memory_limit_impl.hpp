@@ -10,6 +10,7 @@
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/transport/system/control_group.hpp"
 #include "tutti/transport/system/memory_limit.hpp"
 
 namespace tutti::detail {
@@ -76,20 +77,6 @@ TUTTI_INLINE std::size_t memory_and_swap_left_in(std::string const& folder) {
   return limit && used ? left_of(*limit, *used, cached_in(folder, true)) : unlimited_memory;
 }
 
-// Takes a text up to a separator from the start of another.
-TUTTI_INLINE std::string_view take_until(char separator, std::string_view& rest) {
-  std::string_view const out = rest.substr(0, rest.find(separator));
-  rest.remove_prefix(std::min(rest.size(), out.size() + 1));
-  return out;
-}
-
-// Whether one of the words, which commas separate, is "memory".
-TUTTI_INLINE bool lists_memory(std::string_view words) {
-  while (!words.empty())
-    if (take_until(',', words) == "memory") return true;
-  return false;
-}
-
 // A path as mountinfo has it: "\040" is a space.
 TUTTI_INLINE std::string without_octal(std::string_view path) {
   std::string out;
@@ -101,18 +88,6 @@ TUTTI_INLINE std::string without_octal(std::string_view path) {
     out += digits > 0 ? static_cast<char>(code) : path[i];
   }
   return out;
-}
-
-// The group of this process in the hierarchy that limits memory, of version 1 or 2, from lines such as "4:memory:/job/step"
-// of version 1 and "0::/job/step" of version 2.
-TUTTI_INLINE std::optional<std::string_view> group_in(std::string_view lines, bool older) {
-  while (!lines.empty()) {
-    std::string_view group = take_until('\n', lines);
-    take_until(':', group);
-    std::string_view const kinds = take_until(':', group);
-    if (older ? lists_memory(kinds) : kinds.empty()) return group;
-  }
-  return {};
 }
 
 TUTTI_INLINE std::size_t memory_left(std::string const& root) {
@@ -127,8 +102,8 @@ TUTTI_INLINE std::size_t memory_left(std::string const& root) {
     std::string_view kind = line.substr(std::min(line.size(), line.find(" - ") + 3));
     std::string_view const type = take_until(' ', kind);
     take_until(' ', kind);  // the source
-    bool const older = type == "cgroup" && lists_memory(kind);
-    auto const mine = older || type == "cgroup2" ? group_in(groups, older) : std::nullopt;
+    bool const older = type == "cgroup" && lists_word(kind, "memory");
+    auto const mine = older || type == "cgroup2" ? group_in(groups, older ? "memory" : "") : std::nullopt;
     if (!mine) continue;
     for (int i = 0; i < 3; ++i) take_until(' ', line);
     std::string const part = without_octal(take_until(' ', line)), mounted = without_octal(take_until(' ', line));
