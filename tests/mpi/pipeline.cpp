@@ -30,3 +30,7 @@ TEST_CASE("a pipeline computes what one process does over nodes") {
 TEST_CASE("a stage that fails on one rank ends the batch on all over MPI") {
   CHECK(on_ranks(3, [](auto& comm) { check_throwing_stages(comm, 1); }) == "");
 }
+
+TEST_CASE("ranks that run a batch that others evaluate are told over MPI") {
+  for (int const odd : {0, 2}) CHECK(on_ranks(3, [&](auto& comm) { check_mixed_calls(comm, odd); }) == "");
+}

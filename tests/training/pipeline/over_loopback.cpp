@@ -19,6 +19,13 @@ TEST_CASE("a pipeline computes what one process does over loopback") {
   CHECK_NOTHROW(run_threads(4, [](auto& comm) { check_pipelines_of_a_mesh(comm); }));
 }
 
+TEST_CASE("ranks that run a batch that others evaluate are told over loopback") {
+  for (int const odd : {0, 1, 2}) {
+    CAPTURE(odd);
+    CHECK_NOTHROW(run_threads(3, [&](auto& comm) { check_mixed_calls(comm, odd); }));
+  }
+}
+
 TEST_CASE("a stage that fails on one rank ends the batch on all over loopback") {
   for (int const rank : {0, 1, 2}) {
     CAPTURE(rank);

@@ -21,6 +21,13 @@ TEST_CASE("a pipeline computes what one process does over shm") {
   CHECK_NOTHROW(run_local(4, [](auto& comm) { check_pipelines_of_a_mesh(comm); }));
 }
 
+TEST_CASE("ranks that run a batch that others evaluate are told over shm") {
+  for (int const odd : {0, 1, 2}) {
+    CAPTURE(odd);
+    CHECK_NOTHROW(run_local(3, [&](auto& comm) { check_mixed_calls(comm, odd); }));
+  }
+}
+
 TEST_CASE("a stage that fails on one rank ends the batch on all over shm") {
   for (int const rank : {0, 1, 2}) {
     CAPTURE(rank);

@@ -332,6 +332,30 @@ void check_pipeline_misuse(Comm& comm) {
       error_code::mismatch, "has stage 0 with an activation of 8 elements, but rank 0 has");
 }
 
+// One rank evaluates a batch that the others run, or runs one that they evaluate. All are told, long before the time limit.
+template <class Comm>
+void check_mixed_calls(Comm& comm, int odd) {
+  for (bool const odd_runs : {true, false})
+    for (bool const progress_thread : {false, true}) {
+      auto own = comm.split(0).value();
+      training::pipeline line(own, training::one_forward_one_backward{}, training::activations<float>{{4}},
+                              {.microbatches = 4, .progress_thread = progress_thread});
+      auto const forward = [](auto& pass) { std::ranges::fill(pass.out, 1.0f); };
+      auto const run = [&] {
+        return line.run(forward, [](auto const& pass) { std::ranges::fill(pass.in_gradient, 1.0f); });
+      };
+      auto const evaluate = [&] { return line.evaluate(forward); };
+      run();
+      bool const runs = (comm.rank() == odd) == odd_runs;
+      int const other = odd == 0 ? 1 : 0, first_run = odd_runs ? odd : other, first_evaluation = odd_runs ? other : odd;
+      error const e = runs ? error_of(run) : error_of(evaluate);
+      // The first to notice ends the calls of the others, which may not have noticed yet.
+      expect_error(e, e.code() == error_code::revoked ? error_code::revoked : error_code::mismatch,
+                   "rank " + std::to_string(first_run) + " has called run(), but rank " +
+                       std::to_string(first_evaluation) + " has called evaluate() of the same pipeline");
+    }
+}
+
 // A stage throws on one rank: the others are told which.
 template <class Comm>
 void check_throwing_stage(Comm& comm, training::pipeline_pass where, int rank) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -16,8 +17,13 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/survive.hpp"
 #include "tutti/collective/all_reduce.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/reduce/ops.hpp"
+#include "tutti/started/asynchronous.hpp"
 #include "tutti/started/progress.hpp"
+#include "tutti/started/work.hpp"
+#include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/failure.hpp"
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/pipeline/pipeline_messages.hpp"
@@ -53,9 +59,10 @@ namespace tutti::training {
 //           the microbatches in turn.
 // Memory    on rank r, live(shape, r) inputs of stages; `prefetch` buffers of what arrives; what is on its way
 // Errors    if a function throws on one rank, that rank gets its exception, and the others `revoked`, which names rank,
-//           pass, microbatch and stage. If a rank is lost, the others get an error that names it. A call returns on a
-//           rank only after all ranks have completed it. Afterwards destroy this object, and make a new one on the
-//           communicator that shrink() returns.
+//           pass, microbatch and stage. If some ranks call run() and others evaluate(), they get `mismatch`, or
+//           `revoked` if another rank has noticed first. If a rank is lost, the others get an error that names it. A call returns on a rank only after all ranks have completed it.
+//           Afterwards destroy this object, and make a new one on the communicator that shrink() returns.
+// Cost      besides the messages, two small all_reduces per batch
 template <element T, transport Transport>
 class pipeline {
  public:
@@ -85,7 +92,7 @@ class pipeline {
     if constexpr (tutti::detail::accepts_stage<Forward, Backward, T>()) {
       auto const begin = clock::now();
       std::size_t const sent_before = messages_.bytes_sent();
-      double const loss = in_batch(where, [&] { pass_all<true>(forward, backward, where); });
+      double const loss = in_batch(kind::run, where, [&] { pass_all<true>(forward, backward, where); });
       statistics_.elapsed += clock::now() - begin;
       statistics_.computing += computing_;
       statistics_.bytes += messages_.bytes_sent() - sent_before;
@@ -101,7 +108,7 @@ class pipeline {
   template <class Forward>
   double evaluate(Forward&& forward, std::source_location where = std::source_location::current()) {
     if constexpr (tutti::detail::accepts_forward<Forward, T>()) {
-      return in_batch(where, [&] { pass_all<false>(forward, nothing{}, where); });
+      return in_batch(kind::evaluate, where, [&] { pass_all<false>(forward, nothing{}, where); });
     } else {
       return 0;
     }
@@ -113,6 +120,7 @@ class pipeline {
   using clock = std::chrono::steady_clock;
   using buffer = tutti::detail::peer_array<T, Transport>;
   struct nothing {};
+  enum class kind { run, evaluate };
 
   // What is kept of a forward pass for its backward pass.
   template <class Saved>
@@ -123,19 +131,45 @@ class pipeline {
 
   // Calls f(), which computes the losses of microbatches that end on this rank, and adds those of all ranks.
   template <class F>
-  double in_batch(std::source_location where, F&& f) {
+  double in_batch(kind mine, std::source_location where, F&& f) {
     try {
       losses_.assign(static_cast<std::size_t>(layout_.microbatches()), 0);
       computing_ = {};
+      begin_to_compare(mine, where);
       f();
+      comparison_.wait();
       std::array loss{std::accumulate(losses_.begin(), losses_.end(), 0.0)};
       all_reduce(comm_, loss, sum{}, {}, where);  // after it, no other rank can fail in this batch
       return loss[0];
     } catch (...) {
       revoke(tutti::detail::with_reason("a batch of a pipeline has failed there"));
       messages_.abandon();
+      tutti::detail::buckets_in_flight::wait_quietly(comparison_);
+      if (!difference_.empty()) throw_mismatch(where);
       throw;
     }
+  }
+  // Ranks that run a batch wait for gradients, which those that evaluate it do not send. So ranks compare their calls while they
+  // compute, and the one that finds a difference ends the messages for which it may be waiting.
+  void begin_to_compare(kind mine, std::source_location where) {
+    difference_.clear();
+    int const nobody = comm_.size();
+    first_ = {nobody, nobody};
+    first_[static_cast<std::size_t>(mine)] = comm_.rank();
+    comparison_ = all_reduce(async(comm_), first_, min{}, {}, where).then([this, nobody] {
+      auto const [runs, evaluates] = first_;
+      if (runs == nobody || evaluates == nobody) return;
+      difference_ = tutti::detail::join(
+          {"rank ", runs, " has called run(), but rank ", evaluates, " has called evaluate() of the same pipeline"});
+      revoke(difference_);
+    });
+  }
+  [[noreturn, gnu::cold]] void throw_mismatch(std::source_location where) const {
+    throw error({.code = error_code::mismatch,
+                 .rank = comm_.rank(),
+                 .what = difference_,
+                 .way_out = "call the same function on all ranks of the pipeline",
+                 .where = where});
   }
 
   template <bool Trains, class Forward, class Backward>
@@ -249,6 +283,9 @@ class pipeline {
   tutti::detail::pipeline_messages<T, Transport> messages_;
   std::vector<double> losses_;            // of the microbatches that end on this rank
   std::chrono::nanoseconds computing_{};  // in this batch
+  std::array<int, 2> first_{};            // the first rank that calls run(), and the first that calls evaluate()
+  std::string difference_;                // found in this batch
+  work comparison_;
   pipeline_statistics statistics_{};
   std::optional<tutti::progress_thread> driver_;
 };
