@@ -126,6 +126,7 @@ concept shares_packets =
       { t.next_round() } noexcept -> std::same_as<std::uint64_t>;
       { c.packets(peer, round, far) } noexcept -> std::same_as<packet*>;
       { c.prefetch_packets(round, far, lines) } noexcept;
+      { c.packets_known_read(round) } noexcept -> std::same_as<bool>;
       { c.readers_lag() } noexcept -> std::same_as<bool>;
       { t.packets_writable(round, far) } noexcept -> std::same_as<bool>;
       { t.packets_seen(peer, round) } noexcept;

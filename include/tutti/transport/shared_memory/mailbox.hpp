@@ -152,6 +152,8 @@ class mailbox {
     readers_lag_ = all_read_ + 1 < round;
     return round <= all_read_ + sets;
   }
+  // Whether that is known without a look.
+  bool packets_known_read(std::uint64_t round) const noexcept { return round <= all_read_ + far_sets_; }
   // Whether a peer had yet to read the round before this one when its progress was last looked up.
   bool readers_lag() const noexcept { return readers_lag_; }
   // A peer that publishes a round has finished with all earlier ones.
