@@ -128,6 +128,8 @@ inline place_name name_in(detail::segment const& s, int ranks, int tracks, void 
         if (!within(&c, s.channel_bytes(t))) continue;
         std::string const owner = "channel from " + std::to_string(r) + " to " + std::to_string(to) + ": ";
         if (within(&c, sizeof c)) return named("consumed", owner, 0);
+        std::byte const* const close = c.close(detail::slots_of(ranks, t), 0);
+        if (a >= close) return named("close", owner, offset(close));
         std::size_t const at = offset(&c + 1), number = at / sizeof(detail::slot);
         return named(field_of_slot(at % sizeof(detail::slot)), owner + "slot " + std::to_string(number) + ", ",
                      at % sizeof(detail::slot));

@@ -65,6 +65,36 @@ TEST_CASE("one way: slots are used again") {
             {change::delay, "slot.data", access::plain_store, "slot.tag"}});
 }
 
+TEST_CASE("one way: close places are used again, or a slot if the receiver lags") {
+  using block = std::array<std::uint64_t, detail::min_close_bytes / sizeof(std::uint64_t)>;
+  constexpr int messages = 6, ranks_with_eight_slots = 17;
+  static_assert(detail::slots_of(ranks_with_eight_slots, 0) == 8);
+  ranks group(2, ranks_with_eight_slots);
+  program const p = group.running([&](int rank) {
+    loopback& self = group[rank];
+    for (int m = 0; m < messages; ++m) {
+      block whole;
+      whole.fill(static_cast<std::uint64_t>(m));
+      if (rank == 0) {
+        std::byte* const place = self.claim(1, 0, sizeof whole, alignof(std::uint64_t));
+        expect(place != nullptr, "there are more slots than messages");
+        std::memcpy(place, whole.data(), sizeof whole);
+        self.publish(1, 0, sizeof whole, false, 7);
+      } else {
+        detail::arrival arrived;
+        wait_for([&] { return (arrived = self.peek(0, 0, 7)).state != detail::arrival::nothing; });
+        block in{};
+        std::memcpy(in.data(), arrived.data, sizeof in);
+        expect(in == whole, "the contents of a message are wrong");
+        self.release(0, 0);
+      }
+    }
+  });
+  result const r = holds("mailbox, 2 ranks, 6 messages one way in close places or slots", p);
+  finds(p, weakenings_of(r));
+  finds(p, {{change::delay, "close", access::plain_store, "slot.tag"}});
+}
+
 TEST_CASE("both ways") {
   ranks group(2, ranks::with_four_slots);
   holds("mailbox, 2 ranks, 5 messages each way", group.running([&](int rank) {

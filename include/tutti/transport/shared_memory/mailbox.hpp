@@ -40,9 +40,16 @@ class mailbox {
     sender& out = outgoing(to, track);
     if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
     slot& next = out.next();
-    bool const in_line = bytes <= inline_bytes && alignment <= alignof(std::max_align_t);
-    out.claimed = in_line ? payload::in_line : payload::in_slot;
-    return in_line ? next.line : next.data;
+    if (bytes <= inline_bytes && alignment <= alignof(std::max_align_t)) {
+      out.claimed = payload::in_line;
+      return next.line;
+    }
+    if (bytes >= min_close_bytes && bytes <= max_close_bytes && has_close_place(out)) {
+      out.claimed = payload::close;
+      return out.channel->close(out.slots, out.published);
+    }
+    out.claimed = payload::in_slot;
+    return next.data;
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
@@ -96,6 +103,10 @@ class mailbox {
       out.data = head.line;
       return out;
     }
+    if (head.kind == payload::close) {
+      out.data = in.channel->close(in.slots, in.taken);
+      return out;
+    }
     out.foreign = head.kind == payload::foreign;
     auto const place = *reinterpret_cast<std::uint64_t const*>(head.line);
     out.data =
@@ -112,10 +123,10 @@ class mailbox {
   // no cache), 512 bytes 170 instead of 390 (Granite Rapids). `bytes`: of that message, if it will lie in a slot.
   void prefetch_for_sending(int to, int track, std::size_t bytes) noexcept {
     sender& out = outgoing(to, track);
-    bool const in_line = out.claimed == payload::in_line;
-    slot& later = out.channel->at((out.published + (in_line ? 3 : 1)) & (out.slots - 1));
+    bool const in_slot = out.claimed == payload::in_slot;
+    slot& later = out.channel->at((out.published + (in_slot ? 1 : 3)) & (out.slots - 1));
     prefetch_for_writing(&later);
-    if (in_line) return;
+    if (!in_slot) return;
     for (std::size_t at = 0; at < bytes; at += cache_line) prefetch_for_writing(later.data + at);
   }
   void release(int from, int track) noexcept {
@@ -256,6 +267,10 @@ class mailbox {
   static bool refresh(sender& out) noexcept {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
+  }
+  // Whether the receiver has released the message that last had the place of the next.
+  static bool has_close_place(sender& out) noexcept {
+    return out.published - out.consumed < close_places || (refresh(out) && out.published - out.consumed < close_places);
   }
   void send(int to, sender& out, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
     slot& next = out.next();
