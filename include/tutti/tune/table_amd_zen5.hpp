@@ -27,8 +27,6 @@ inline constexpr rule amd_zen5_rules[] = {
   {collective::reduce, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 2872224, 33554432},
   {collective::reduce, 3, 5, occupancy::crowded, reach::any, 16777216, algorithm_id::one_shot, protocol::automatic, 1989136, 8388608},
   {collective::reduce, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::ring, protocol::automatic, 7338417, 33554432},
-  {collective::reduce, 6, 11, occupancy::crowded, reach::any, 1024, algorithm_id::one_shot, protocol::automatic, 13350, 512},
-  {collective::reduce, 6, 11, occupancy::crowded, reach::any, 1048576, algorithm_id::binomial_tree, protocol::automatic, 237195, 524288},
   {collective::reduce, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 4894647, 8388608},
   {collective::broadcast, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 1668315, 33554432},
   {collective::broadcast, 3, 5, occupancy::crowded, reach::any, 65536, algorithm_id::one_shot, protocol::automatic, 26400, 65536},
