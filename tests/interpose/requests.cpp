@@ -80,6 +80,32 @@ void wait_in_every_way(MPI_Comm comm, int n) {
   check(f, comm, "MPI_Testany");
 }
 
+// MPI 4.1's queries of lists of requests, which end no request.
+void query_lists([[maybe_unused]] MPI_Comm comm, [[maybe_unused]] int n) {
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+  flight f = start(comm, n);
+  for (int seen = 0; seen == 0;) {
+    int index = MPI_UNDEFINED;
+    MPI_Request_get_status_any(4, f.requests.data(), &index, &seen, MPI_STATUS_IGNORE);
+    if (seen != 0) expect(index >= 0 && index < 4 && index != 2, true, "an index of MPI_Request_get_status_any");
+  }
+  MPI_Waitall(4, f.requests.data(), MPI_STATUSES_IGNORE);
+  check(f, comm, "MPI_Request_get_status_any");
+
+  f = start(comm, n);
+  int indices[4];
+  for (int done = 0; done == 0;) MPI_Request_get_status_some(4, f.requests.data(), &done, indices, MPI_STATUSES_IGNORE);
+  MPI_Waitall(4, f.requests.data(), MPI_STATUSES_IGNORE);
+  check(f, comm, "MPI_Request_get_status_some");
+
+  f = start(comm, n);
+  for (int seen = 0; seen == 0;) MPI_Request_get_status_all(4, f.requests.data(), &seen, MPI_STATUSES_IGNORE);
+  for (std::size_t i = 0; i < 4; ++i) expect(f.requests[i] == MPI_REQUEST_NULL, i == 2, "a request after a query");
+  MPI_Waitall(4, f.requests.data(), MPI_STATUSES_IGNORE);
+  check(f, comm, "MPI_Request_get_status_all");
+#endif
+}
+
 // A rank waits for a collective while another waits for a message that is sent after it.
 void wait_for_messages() {
   int token = world_rank, sum = 0;
@@ -177,7 +203,11 @@ void free_requests() {
 int main(int argc, char**) {
   return run(MPI_THREAD_SINGLE, [&](int) {
     if (argc > 1) free_requests();
-    for (int const n : {0, 1, 1000, 200000}) on_communicators([&](MPI_Comm comm) { wait_in_every_way(comm, n); });
+    for (int const n : {0, 1, 1000, 200000})
+      on_communicators([&](MPI_Comm comm) {
+        wait_in_every_way(comm, n);
+        query_lists(comm, n);
+      });
     for (int round = 0; round < 20; ++round) wait_for_messages();
     two_communicators();
     std::vector<int> out(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)));

@@ -13,6 +13,9 @@
 #include "fortran.hpp"
 #include "tutti/started/progress.hpp"
 
+// MPI 4.1 can also query lists of requests.
+#define INTERPOSE_MPI_4_1 (MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1))
+
 namespace interpose {
 namespace {
 
@@ -153,6 +156,21 @@ int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   look();
   return PMPI_Request_get_status(request, flag, status);
 }
+#if INTERPOSE_MPI_4_1
+int MPI_Request_get_status_all(int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]) {
+  look();
+  return PMPI_Request_get_status_all(count, requests, flag, statuses);
+}
+int MPI_Request_get_status_any(int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status) {
+  look();
+  return PMPI_Request_get_status_any(count, requests, index, flag, status);
+}
+int MPI_Request_get_status_some(int count, MPI_Request const requests[], int* done, int indices[],
+                                MPI_Status statuses[]) {
+  look();
+  return PMPI_Request_get_status_some(count, requests, done, indices, statuses);
+}
+#endif
 
 INTERPOSE_FORTRAN(Wait, (MPI_Request * request, MPI_Status* status), request, status)
 INTERPOSE_FORTRAN(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]), count, requests, statuses)
@@ -168,5 +186,15 @@ INTERPOSE_FORTRAN(Testany, (int count, MPI_Request requests[], int* index, int* 
 INTERPOSE_FORTRAN(Testsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
                   requests, done, indices, statuses)
 INTERPOSE_FORTRAN(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), request, flag, status)
+#if INTERPOSE_MPI_4_1
+INTERPOSE_FORTRAN(Request_get_status_all, (int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]),
+                  count, requests, flag, statuses)
+INTERPOSE_FORTRAN(Request_get_status_any,
+                  (int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status), count, requests,
+                  index, flag, status)
+INTERPOSE_FORTRAN(Request_get_status_some,
+                  (int count, MPI_Request const requests[], int* done, int indices[], MPI_Status statuses[]), count,
+                  requests, done, indices, statuses)
+#endif
 
 }  // extern "C"
