@@ -36,7 +36,8 @@ class mailbox {
 
   // -- Sending: claim a place, write to it, publish. Null while the receiver has not made room. Elements with a larger
   // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line.
-  std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
+  std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment,
+                   std::size_t close_bytes = max_close_bytes) noexcept {
     sender& out = outgoing(to, track);
     if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
     slot& next = out.next();
@@ -44,12 +45,15 @@ class mailbox {
       out.claimed = payload::in_line;
       return next.line;
     }
-    if (bytes >= min_close_bytes && bytes <= max_close_bytes && has_close_place(out)) {
+    if (bytes >= min_close_bytes && bytes <= close_bytes && has_close_place(out)) {
       out.claimed = payload::close;
       return out.channel->close(out.slots, out.published);
     }
     out.claimed = payload::in_slot;
     return next.data;
+  }
+  std::byte* claim_in_a_row(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
+    return claim(to, track, bytes, alignment, max_close_bytes_in_a_row);
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
