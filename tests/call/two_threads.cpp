@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <source_location>
 #include <string>
 #include <thread>
 #include <vector>
@@ -141,6 +142,28 @@ void check_simultaneous_threads(Comm& comm) {
   expect(refusals[0] + refusals[1] == rounds, "not one of two threads was refused each time");
 }
 
+// Only calls on arrays with gaps use memory that calls share.
+template <class Comm>
+void check_second_thread_alone(Comm& comm) {
+  std::vector<int> plain(4, 1), gaps(8, 1);
+  auto const column = strided(gaps.data(), 4, 2);
+  persistent prepared_before = all_reduce(prepared(comm), column);
+  auto const expect_refused = [&](auto const& call) {
+    expect_error(error_of(call), error_code::bad_argument, "another thread of rank 0 is in a call");
+  };
+  comm.engine().enter(std::source_location::current());  // as a first thread
+  expect_refused([&] { all_reduce(comm, column); });
+  expect_refused([&] { all_reduce(async(comm), column).wait(); });
+  expect_refused([&] {
+    prepared_before.start();
+    prepared_before.wait();
+  });
+  all_reduce(comm, plain);
+  barrier(comm);
+  comm.engine().leave();
+  for (int i = 0; i < 2; ++i) all_reduce(comm, column);
+}
+
 // Each thread of rank 1 waits for a message of its own while a third one is in a call. Rank 0 sends in the other order, and comes last.
 template <class Comm>
 void check_messages_of_threads(Comm& comm) {
@@ -173,6 +196,11 @@ void check_messages_of_threads(Comm& comm) {
 TEST_CASE("a call of a second thread is refused while the first is in one") {
   CHECK_NOTHROW(run_local(2, [](auto& comm) { check_second_thread(comm); }));
   CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_second_thread(comm); }));
+}
+
+TEST_CASE("with one rank, a call of a second thread is refused if its arrays have gaps") {
+  CHECK_NOTHROW(run_local(1, [](auto& comm) { check_second_thread_alone(comm); }));
+  CHECK_NOTHROW(run_threads(1, [](auto& comm) { check_second_thread_alone(comm); }));
 }
 
 TEST_CASE("copies of a second thread do not change those of the first") {

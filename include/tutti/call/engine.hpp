@@ -237,14 +237,17 @@ engine<Transport>::~engine() {
 
 template <transport Transport>
 void engine<Transport>::report_call_of_other_thread(std::source_location where) {
-  if (notices_->faulty()) this->report_fault(where, this->beside_calls);
-  bool const begun = notices_->called(rank()) > notices_->finished(rank());
+  if (this->has_fault()) this->report_fault(where, this->beside_calls);
+  std::string what;
+  if (ranks() == 1) what = "another thread of rank 0 is in a call";
+  else if (notices_->called(rank()) > notices_->finished(rank()))
+    what = join({"rank ", rank(), " is still ", this->states().doing(rank()),
+                 ", which another thread made, or whose operation makes this one"});
+  else what = join({"another thread of rank ", rank(), " begins or ends a call at the same moment"});
   throw error(
       {.code = error_code::bad_argument,
        .rank = rank(),
-       .what = begun ? join({"rank ", rank(), " is still ", this->states().doing(rank()),
-                             ", which another thread made, or whose operation makes this one"})
-                     : join({"another thread of rank ", rank(), " begins or ends a call at the same moment"}),
+       .what = std::move(what),
        .way_out = "let one thread at a time make calls on a communicator, or give each one of its own: split(0)",
        .where = where});
 }

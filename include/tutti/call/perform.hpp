@@ -133,10 +133,17 @@ void complete(engine<Transport>& on, Call& c) {
   }
 }
 
-// The call on a communicator of one rank, slice by slice.
+// The call on a communicator of one rank, slice by slice. Unlike that on contiguous arrays, which need not enter the engine, it uses
+// memory that all calls share.
 template <class Transport, class Call>
 void run_alone_with_gaps(engine<Transport>& on, Call& c) {
   if constexpr (Call::what != collective::exclusive_scan) {
+    struct leaving {
+      engine<Transport>& on;
+      ~leaving() { on.leave(); }
+    };
+    on.enter(c.where);
+    leaving const at_end{on};
     surfaces<std::byte, gapped_layout> memory{.input = {}, .output = {}, .scratch = {}};
     c.memory.lay_out(memory, c.asked, 0, 1);
     if constexpr (!by_block(Call::what))
