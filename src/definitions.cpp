@@ -51,6 +51,7 @@
 #include "tutti/training/schedule/registry_impl.hpp"
 #include "tutti/training/schedule/simulate_impl.hpp"
 #include "tutti/training/schedule/verify_impl.hpp"
+#include "tutti/training/sharded/deferred_model_impl.hpp"
 #include "tutti/training/sharded/shard_plan_impl.hpp"
 #include "tutti/training/sharded/sharding_options_impl.hpp"
 #include "tutti/training/sharded/unit_order_impl.hpp"

@@ -19,6 +19,7 @@
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/pipeline/pipeline.hpp"
 #include "tutti/training/schedule/registry.hpp"
+#include "tutti/training/sharded/deferred_model.hpp"
 #include "tutti/training/sharded/sharded_data_parallel.hpp"
 #include "tutti/training/tensor/sharded_cross_entropy.hpp"
 #include "tutti/training/tensor/sharded_dimension.hpp"

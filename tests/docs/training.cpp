@@ -250,6 +250,18 @@ TEST_CASE("the guide to training") {
     }
     {
       using namespace tutti::training;
+      auto const draw = [](std::size_t parameter, std::span<float> values) {
+        std::ranges::fill(values, static_cast<float>(parameter) + 1);
+      };
+      deferred_model<float> const deferred{
+          .parameters = {{{10, 100}, "weights"}, {{10}, "offsets"}},
+          .fill = [&](std::size_t parameter, std::span<float> values) { draw(parameter, values); }};
+      sharded_data_parallel model(comm, deferred, adam{.rate = 1e-3}, {.stage = 3});
+      auto const here = model.gather(1);
+      if (model.parameter(1).size() != 10 || model.parameter(1)[9] != 2) throw std::runtime_error("other values");
+    }
+    {
+      using namespace tutti::training;
       std::vector<std::vector<tutti::bfloat16>> narrow_parameters{std::vector<tutti::bfloat16>(1000)};
       sharded_data_parallel model(comm, narrow_parameters, adam{.rate = 1e-3}, {.stage = 3});
       static_assert(std::same_as<decltype(model.shard()[0].values), std::span<float>>);  // masters

@@ -46,6 +46,8 @@ TEST_CASE("a rank holds the memory of its stage") {
   for (int const ranks : ranks_to_test({1, 2, 3, 8})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_memory(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_deferred<bfloat16>(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_deferred_misuse(comm); }));
   }
 }
 

@@ -18,6 +18,8 @@ TEST_CASE("shards are trained as a whole model over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_checkpoint<float>(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unused_shards(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_low_precision<bfloat16>(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_deferred<float>(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_deferred_misuse(comm); }));
   }
 }
 

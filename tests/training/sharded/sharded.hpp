@@ -514,6 +514,74 @@ void check_memory(Comm& comm) {
   }
 }
 
+// A model whose values rank 0 draws when they are needed is the one whose values all have, in less memory.
+template <class T, class Comm>
+void check_deferred(Comm& comm) {
+  layered_model<T> const some;
+  for (int const stage : {1, 2, 3}) {
+    training::sharding_options const options{
+        .stage = stage, .units = some.units, .buckets = {.bytes = 700, .first_bytes = 100}};
+    training::deferred_model<T> deferred;
+    for (auto const& p : some.parameters) deferred.parameters.push_back({{p.size()}});
+    std::vector<std::size_t> filled;
+    bool zero = true;
+    deferred.fill = [&](std::size_t i, std::span<T> values) {
+      filled.push_back(i);
+      zero &= std::ranges::all_of(values, [](T x) { return x == T{}; });
+      std::ranges::copy(some.parameters[i], values.begin());
+    };
+    training::momentum const rule{.rate = 0.1};
+    training::sharded_data_parallel model(comm, deferred, rule, options);
+    std::vector<std::size_t> in_order(comm.rank() == 0 ? some.parameters.size() : 0);
+    std::iota(in_order.begin(), in_order.end(), std::size_t{0});
+    expect(filled == in_order && zero, "rank 0 does not fill each parameter once, in their order, or others fill some");
+    std::size_t largest = 0;  // elements of a unit
+    for (auto const& unit : model.plan().buckets) largest = std::max(largest, unit.count);
+    expect(model.memory().peak.gathered == (stage == 3 ? largest * sizeof(T) : 0), "more than a unit was whole");
+    expect(parameters_in(some, model) == some.parameters, "other values than those that were filled in");
+    train_sharded(some, model, comm.rank(), options, {});
+    expect(parameters_in(some, model) == sharded<T>(comm, rule, options), "a deferred model is trained to other bits");
+
+    deferred.fill = {};
+    training::sharded_data_parallel empty(comm, deferred, rule, options);
+    for (auto const& p : parameters_in(some, empty))
+      expect(std::ranges::all_of(p, [](T x) { return x == T{}; }), "without a function, values are not zero");
+  }
+}
+
+// Shapes that differ between ranks, and a function that throws.
+template <class Comm>
+void check_deferred_misuse(Comm& comm) {
+  int const odd = comm.size() - 1;
+  auto const made = [&](auto& on, training::deferred_model<float> const& model) {
+    return training::sharded_data_parallel(on, model, training::sgd{}, {.stage = 3}).size();
+  };
+  if (odd > 0) {
+    std::size_t const rows = comm.rank() == odd ? 5 : 4;
+    expect_error(error_of([&] { return made(comm, {.parameters = {{{rows, 3}, "weights"}, {{}}}}); }),
+                 error_code::mismatch,
+                 "rank " + std::to_string(odd) +
+                     " has parameter 0 (weights) of shape 5 x 3, but rank 0 has parameter 0 (weights) of shape 4 x 3");
+  }
+  training::deferred_model<float> const unreadable{.parameters = {{{4, 3}, "weights"}, {{}, "offset"}},
+                                                   .fill = [](std::size_t i, std::span<float> values) {
+                                                     if (i == 1 && values.size() == 1)
+                                                       throw std::runtime_error("no such file");
+                                                   }};
+  auto own = comm.split(0).value();
+  if (comm.rank() > 0) {
+    return expect_error(error_of([&] { return made(own, unreadable); }), error_code::revoked,
+                        "rank 0 has revoked the communicator: parameter 1 (offset) could not be filled: no such file");
+  }
+  std::string thrown;
+  try {
+    made(own, unreadable);
+  } catch (std::runtime_error const& e) {
+    thrown = e.what();
+  }
+  expect(thrown == "no such file", "the exception of the function is lost");
+}
+
 // Every rank throws the same sentence if one of them has another model or other options.
 template <class Comm>
 void check_sharded_mismatch(Comm& comm) {

@@ -2,6 +2,7 @@
 // sharded_data_parallel: training in which each rank keeps a part of the optimiser's state, the gradients, the parameters.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/same_parameters.hpp"
+#include "tutti/training/sharded/deferred_model.hpp"
 #include "tutti/training/sharded/master.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharded_parameters.hpp"
@@ -85,6 +87,16 @@ class sharded_data_parallel {
                         std::source_location where = std::source_location::current())
       : sharded_data_parallel(comm, tutti::detail::parameters_of(parameters), std::move(rule), options, std::move(hook),
                               where, from_list{}) {}
+  // The same for parameters whose values need not exist yet, so that no rank must hold more than a stage promises. Rank 0 writes them
+  // when they are needed, and throws what model.fill throws; the others then get `revoked`, which quotes it. Reads `model` only here.
+  sharded_data_parallel(communicator<Transport>& comm, deferred_model<T> const& model, Rule rule,
+                        sharding_options const& options = {}, Hook hook = {},
+                        std::source_location where = std::source_location::current())
+      : sharded_data_parallel(comm, tutti::detail::outline_of(std::span(model.parameters), comm.rank(), where),
+                              std::move(rule), options, std::move(hook), where,
+                              [&](std::size_t parameter, std::span<T> values) {
+                                if (model.fill) model.fill(parameter, values);
+                              }) {}
   sharded_data_parallel(sharded_data_parallel const&) = delete;
   sharded_data_parallel& operator=(sharded_data_parallel const&) = delete;
   // As that of data_parallel.
@@ -239,17 +251,22 @@ class sharded_data_parallel {
   sharded_data_parallel(communicator<Transport>& comm, std::vector<training::parameter<T>> const& parameters,
                         Rule&& rule, sharding_options const& options, Hook&& hook, std::source_location where,
                         from_list)
+      : sharded_data_parallel(comm, tutti::detail::outline_of(parameters, comm.rank(), where), std::move(rule), options,
+                              std::move(hook), where, [&](std::size_t parameter, std::span<T> values) {
+                                std::ranges::copy(parameters[parameter].values, values.begin());
+                              }) {}
+  template <class Fill>
+  sharded_data_parallel(communicator<Transport>& comm, tutti::detail::model_outline const& model, Rule&& rule,
+                        sharding_options const& options, Hook&& hook, std::source_location where, Fill const& fill)
       : comm_(comm),
         options_(options),
-        parameters_of_units_(tutti::detail::agree_on_units(comm, parameters, options, where)),
-        plan_(tutti::detail::plan_for(options, tutti::detail::parameter_counts(parameters), parameters_of_units_,
-                                      sizeof(T))),
+        parameters_of_units_(tutti::detail::agree_on_units(comm, model, options, where)),
+        plan_(tutti::detail::plan_for(options, model.counts, parameters_of_units_, sizeof(T))),
         shards_(plan_shards(plan_, comm.size(), comm.rank())),
         parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
-        reductions_(comm, plan_, shards_, parameters_, tutti::detail::parameter_names(parameters), options_,
-                    std::move(hook)),
+        reductions_(comm, plan_, shards_, parameters_, model.names, options_, std::move(hook)),
         optimizer_(parameters_.owned(), std::move(rule)) {
-    parameters_.load(parameters, where);
+    parameters_.load(fill, model.names, where);
     for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
     if (options.progress_thread) driver_.emplace();
   }

@@ -28,10 +28,11 @@
 #include "tutti/started/work.hpp"
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/buckets_in_flight.hpp"
-#include "tutti/training/parameter.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/bucket_buffers.hpp"
+#include "tutti/training/sharded/deferred_model.hpp"
 #include "tutti/training/sharded/master.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharding_options.hpp"
@@ -41,14 +42,12 @@
 namespace tutti::detail {
 
 // Collective. Ranks with other parameters or options would make other calls. Returns the units.
-template <class T, class Transport>
-std::vector<std::size_t> agree_on_units(communicator<Transport>& comm,
-                                        std::vector<training::parameter<T>> const& parameters,
+template <class Transport>
+std::vector<std::size_t> agree_on_units(communicator<Transport>& comm, model_outline const& model,
                                         training::sharding_options const& options, std::source_location where) {
   check_options(options, comm.rank(), where);
-  auto units = training::checked_units(options.units, parameters.size(), comm.rank(), where);
-  expect_apart(parameters, comm.rank(), where);  // shards are copies, so what was shared would no longer be
-  auto lines = lines_about(std::span(parameters), comm.rank(), where);
+  auto units = training::checked_units(options.units, model.counts.size(), comm.rank(), where);
+  auto lines = model.lines;
   lines.insert(lines.begin(), line_about(options));
   expect_same_lines(comm, lines, where);
   return units;
@@ -74,14 +73,13 @@ class sharded_parameters {
     for (std::size_t u = 0; u < units.size(); ++u) unit_of_.insert(unit_of_.end(), units[u], u);
   }
 
-  // Collective. Takes the values of rank 0.
-  void load(std::vector<training::parameter<T>> const& from, std::source_location where) {
-    for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
-      auto const& bucket = plan_.buckets[b];
+  // Collective. Rank 0 writes the values: fill(parameter, values), in the order of the parameters, which is the opposite of that of
+  // the buckets. Where parameters are not whole, a bucket at a time has memory.
+  template <class Fill>
+  void load(Fill const& fill, std::vector<std::string> const& names, std::source_location where) {
+    for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       auto const all = is_whole_ ? whole(b) : buffers_.take(b);
-      for (std::size_t const i : bucket.parameters)
-        std::ranges::copy(from[i].values,
-                          all.begin() + static_cast<std::ptrdiff_t>(plan_.places[i].begin - bucket.begin));
+      if (comm_.rank() == 0) fill_bucket(b, all, fill, names);
       broadcast(comm_, all, 0, {}, where);
       auto const part = all.subspan(shards_.mine[b].begin, shards_.mine[b].count);
       if constexpr (training::has_master<T>) std::ranges::copy(part, masters_of(b).begin());
@@ -209,6 +207,22 @@ class sharded_parameters {
     int holders = 0;
   };
 
+  // If `fill` throws, the other ranks must not wait for the values.
+  template <class Fill>
+  void fill_bucket(std::size_t bucket, std::span<T> all, Fill const& fill, std::vector<std::string> const& names) {
+    std::vector<std::size_t> parameters = plan_.buckets[bucket].parameters;
+    std::ranges::sort(parameters);
+    for (std::size_t const i : parameters) {
+      auto const values = all.subspan(plan_.places[i].begin - plan_.buckets[bucket].begin, plan_.places[i].count);
+      std::ranges::fill(values, T{});
+      try {
+        fill(i, values);
+      } catch (...) {
+        if (comm_.size() > 1) comm_.revoke(with_reason(names[i] + " could not be filled"));
+        throw;
+      }
+    }
+  }
   std::size_t bucket_of(std::size_t unit) const { return units_.size() - 1 - unit; }
   bool is_expected(std::size_t unit) const { return std::ranges::find(expected_, unit) != expected_.end(); }
   std::span<T> whole(std::size_t bucket) {

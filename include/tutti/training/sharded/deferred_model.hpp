@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Parameters that get their values when a model is divided among ranks, none of which need hold all of them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/training/parameter.hpp"
+#include "tutti/training/same_parameters.hpp"
+#include "tutti/training/sharded/master.hpp"
+
+namespace tutti {
+namespace training {
+
+// A parameter without values. A scalar has no extents.
+struct deferred_parameter {
+  std::vector<std::size_t> shape;
+  std::string name{};
+};
+
+// A model that may be larger than the memory of one rank. sharded_data_parallel calls fill(parameter, values) once for each
+// parameter, on rank 0, in the order of the list, so one random engine may draw them all. In stage 3, a unit at a time exists
+// there; it is divided before the next one is filled. `values` are zero at first, and stay so without a function.
+//
+//   tutti::training::deferred_model<float> const deferred{
+//       .parameters = {{{64, 512}, "weights"}, {{64}, "offsets"}},
+//       .fill = [&](std::size_t parameter, std::span<float> values) { read(file, parameter, values); }};
+template <shardable T>
+struct deferred_model {
+  std::vector<deferred_parameter> parameters;
+  std::function<void(std::size_t parameter, std::span<T> values)> fill{};
+};
+
+}  // namespace training
+
+namespace detail {
+
+// What is known of parameters before they have values: their elements, and, as errors quote them, their names, and lines with names
+// and shapes.
+struct model_outline {
+  std::vector<std::size_t> counts{};
+  std::vector<std::string> names{}, lines{};
+};
+model_outline outline_of(std::span<training::deferred_parameter const> all, int rank, std::source_location where);
+// Throws bad_argument if arrays share memory: shards are copies, so what was shared would no longer be.
+template <class T>
+model_outline outline_of(std::vector<training::parameter<T>> const& all, int rank, std::source_location where) {
+  expect_apart(all, rank, where);
+  return {parameter_counts(all), parameter_names(all), lines_about(std::span(all), rank, where)};
+}
+
+}  // namespace detail
+}  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/sharded/deferred_model_impl.hpp"
+#endif
