@@ -144,6 +144,8 @@ endfunction()
 # ctest -j and the property PROCESSORS count in half processors, so tools/test passes twice the number of processors. A test
 # with the label waits mostly sleeps, and needs half of one. Polling ranks take the cores from another test, and both then
 # take four times as long, so other tests with a launcher or one of the labels threads and processes need two.
+#
+# The target tests.<first label> builds what the tests with that label need, so that they can run while others are built.
 function(tutti_run test target)
   cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS;LAUNCHER")
   if(NOT run_TIMEOUT)
@@ -162,4 +164,11 @@ function(tutti_run test target)
     set(halves 4)
   endif()
   set_tests_properties(${test} PROPERTIES PROCESSORS ${halves})
+  if(run_LABELS)
+    list(GET run_LABELS 0 area)
+    if(NOT TARGET tests.${area})
+      add_custom_target(tests.${area})
+    endif()
+    add_dependencies(tests.${area} ${target})
+  endif()
 endfunction()

@@ -4,9 +4,9 @@
 
 usage: test_table.py BUILD
 
-BUILD/results holds <preset>.xml (ctest --output-junit) or <preset>.failed (one sentence) for each preset that was tested,
-and optionally `not_run`, a line for each thing that was not tried. BUILD/<preset>/tests.txt, written by tests/CMakeLists.txt,
-describes a preset and lists the tests that it leaves out. The last line is `N passed, N failed, N skipped`; the exit
+BUILD/results holds <preset>.<part>.xml (ctest --output-junit) for each part of a preset that was tested, or <preset>.failed (one
+sentence), and optionally `not_run`, a line for each thing that was not tried. BUILD/<preset>/tests.txt, written by
+tests/CMakeLists.txt, describes a preset and lists the tests that it leaves out. The last line is `N passed, N failed, N skipped`; the exit
 status is 1 if anything failed or nothing passed.
 """
 
@@ -29,11 +29,11 @@ class Preset:
             self.left_out = dict(line.split(": ", 1) for line in lines[1:])
         for line in read_lines(build / "results" / f"{name}.failed"):
             self.failed.append(f"build.{name}: {line}")
-        report = build / "results" / f"{name}.xml"
-        if report.exists():
+        reports = sorted((build / "results").glob(f"{name}.*.xml"))
+        for report in reports:
             for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
                 self.add(case)
-        elif not self.failed:
+        if not reports and not self.failed:
             self.failed.append(f"build.{name}: ctest wrote no report")
 
     def add(self, case):
@@ -77,7 +77,7 @@ def print_reasons(title, reasons):
 
 def main():
     build = pathlib.Path(sys.argv[1])
-    names = dict.fromkeys(path.stem for path in sorted((build / "results").glob("*.*"), key=lambda p: p.stat().st_mtime))
+    names = dict.fromkeys(path.name.split(".")[0] for path in sorted((build / "results").glob("*.*"), key=lambda p: p.stat().st_mtime))
     presets = [Preset(build, name) for name in names]
 
     areas = sorted({area(test) for preset in presets for test in [*preset.passed, *preset.failed, *preset.skipped]})
