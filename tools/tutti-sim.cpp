@@ -192,21 +192,27 @@ void machine_options(CLI::App& to, machine_arguments& a) {
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
   to.add_option("--root", a.root, "the root, if the collective has one")->capture_default_str();
-  to.add_option("--alpha", a.machine.alpha, "seconds per message")->capture_default_str();
-  to.add_option("--beta", a.machine.beta, "seconds per byte")->capture_default_str();
-  to.add_option("--gamma", a.machine.gamma, "seconds per combined byte")->capture_default_str();
-  to.add_option("--gap", a.machine.gap, "seconds for which a message occupies a port, besides its bytes")
-      ->capture_default_str();
-  to.add_option("--node", a.node.ranks, "ranks per node; 0: no nodes")->capture_default_str();
-  to.add_option("--alpha-inside", a.node.alpha, "seconds per message within a node")->capture_default_str();
-  to.add_option("--beta-inside", a.node.beta, "seconds per byte within a node; 0: as between nodes")
-      ->capture_default_str();
-  to.add_option("--uplink", a.node.uplink,
-                "seconds per byte that leaves or enters a node, on a link that its ranks share; 0: they share none")
-      ->capture_default_str();
+  std::vector<CLI::Option*> times{
+      to.add_option("--alpha", a.machine.alpha, "seconds per message"),
+      to.add_option("--beta", a.machine.beta, "seconds per byte"),
+      to.add_option("--gamma", a.machine.gamma, "seconds per combined byte"),
+      to.add_option("--gap", a.machine.gap, "seconds for which a message occupies a port, besides its bytes"),
+  };
+  auto* const node = to.add_option("--node", a.node.ranks, "ranks per node; 0: no nodes");
+  for (auto* const inside : {
+           to.add_option("--alpha-inside", a.node.alpha, "seconds per message within a node"),
+           to.add_option("--beta-inside", a.node.beta, "seconds per byte within a node; 0: as between nodes"),
+           to.add_option(
+               "--uplink", a.node.uplink,
+               "seconds per byte that leaves or enters a node, on a link that its ranks share; 0: they share none"),
+       })
+    times.push_back(inside->needs(node));
+  times.push_back(node);
+  for (auto* const time : times) time->capture_default_str();
   std::string known;
   for (auto const& m : simulator::machines()) known += fmt::format("\n{}: {}", m.name, m.text);
-  to.add_option("--machine", a.named, "a machine, instead of the times above:" + known);
+  auto* const machine = to.add_option("--machine", a.named, "a machine, instead of the times above:" + known);
+  for (auto* const time : times) machine->excludes(time);
 }
 
 void check(machine_arguments& a) {
@@ -349,7 +355,8 @@ int main(int argc, char** argv) {
   machine_options(simulate, simulating);
   simulate
       .add_option("--nodes", simulating.nodes, "for two_level: the ranks on each node, instead of numbers of ranks")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->excludes(simulate.get_option("--ranks"));
 
   draw_arguments drawing;
   CLI::App& draw = *app.add_subcommand("draw", "draw what each rank does at each step");

@@ -129,3 +129,24 @@ TEST_CASE("tutti-sim refuses with a sentence") {
   CHECK(has(printed("frobnicate", 2), "Run with --help for more information."));
   CHECK(has(printed("draw ring", 2), "--collective is required"));
 }
+
+TEST_CASE("tutti-sim refuses options of which one would override or ignore the other") {
+  struct pair {
+    std::string command, one, other;
+  };
+  for (auto const& [command, one, other] : {
+           pair{"simulate ring", "--machine nvlink", "--alpha 1"},
+           {"simulate ring", "--machine nvlink", "--beta 1"},
+           {"simulate ring", "--machine nvlink", "--gamma 1"},
+           {"cost ring", "--machine nvlink", "--gap 1"},
+           {"cost ring", "--machine nvlink", "--node 4"},
+           {"simulate two_level", "--nodes 2,2", "--ranks 4"},
+       })
+    for (std::string const& both : {one + ' ' + other, other + ' ' + one}) {
+      std::string const text = printed(command + ' ' + both, 2);
+      for (std::string const& option : {one, other}) CHECK(has(text, option.substr(0, option.find(' '))));
+      CHECK(has(text, " excludes --"));
+    }
+  for (std::string const inside : {"--alpha-inside", "--beta-inside", "--uplink"})
+    CHECK(has(printed("simulate ring " + inside + " 1", 2), inside + " requires --node"));
+}
