@@ -5,7 +5,7 @@
 // and names the guilty one, nothing waits past its deadline, and the survivors go on without it.
 // TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own. TUTTI_TEST_OPERATIONS is
 // the number of operations of a job that loses no rank; the longer it is, the more often ranks are stopped and fork. TUTTI_TEST_STOP is
-// for how many seconds all ranks are stopped.
+// for how many seconds all ranks are stopped, or one for longer than the timeout.
 // labels: processes alone waits optimised native
 // timeout: 300
 #include <doctest/doctest.h>
@@ -112,9 +112,8 @@ struct fate {
     out.apart = below(4) == 0 && ::geteuid() == 0;
     out.takes_too_much = out.what == mishap::killed && below(2) == 0;
     out.read_only = below(2) == 0;
-    out.stop = 5s;
+    out.stop = std::chrono::seconds(number_in("TUTTI_TEST_STOP", out.what == mishap::all_stopped ? 3 : 5));
     if (out.what == mishap::one_stopped) out.stop = std::chrono::milliseconds(1 + below(200));
-    if (out.what == mishap::all_stopped) out.stop = std::chrono::seconds(number_in("TUTTI_TEST_STOP", 3));
     return out;
   }
 };
