@@ -55,31 +55,6 @@ TEST_CASE("init may be called again") {
   CHECK(lines_with(c.output, ": right\n") == 3);
 }
 
-// In containers on the network of their host, the processes that start ranks may have equal numbers. Both jobs have the same user,
-// number of ranks and starter, 1, and no name. Rank 0 of the first and rank 1 of the second wait for their peers meanwhile.
-TEST_CASE("jobs in process namespaces of their own do not join each other") {
-  std::string const container = "unshare --pid --fork --mount-proc ";
-  command permitted(container + "true");
-  if (permitted.wait() != 0) {
-    MESSAGE("skipped: no process namespace can be made here: ", permitted.output);
-    return;
-  }
-  auto const job = [&](int late, int value) {
-    auto const rank = [&](int r) {
-      return "(" + std::string(r == late ? "sleep 1; " : "") + "TUTTI_RANK=" + std::to_string(r) +
-             " exec " TUTTI_RANKS " sum " + std::to_string(value) + ") & rank" + std::to_string(r) + "=$!; ";
-    };
-    return with_timeout(30, container + "sh -c '[ $$ = 1 ] || exit 4; export TUTTI_SIZE=2; " + rank(0) + rank(1) +
-                                "wait $rank0 && wait $rank1'");
-  };
-  command first(job(1, 100)), second(job(0, 5000));
-  for (command* const c : {&first, &second}) {
-    CHECK(c->wait() == 0);
-    CAPTURE(c->output);
-    CHECK(lines_with(c->output, ": right\n") == 2);
-  }
-}
-
 TEST_CASE("ranks that came in vain may try again") {
   for (int const late : {0, 2}) {
     command c(with_timeout(2, ranks(3, "again " + std::to_string(late))));
