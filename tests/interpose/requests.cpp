@@ -198,6 +198,25 @@ void free_requests() {
   for (int const sum : sums) expect(sum, size_of(MPI_COMM_WORLD), "a sum whose request was freed");
 }
 
+// A persistent collective, which the MPI carries out, in one list with collectives on tutti.
+void wait_beside_a_persistent_one() {
+#if MPI_VERSION >= 4
+  int const one = 1;
+  int persistent_sum = 0;
+  MPI_Request requests[2];
+  MPI_Allreduce_init(&one, &persistent_sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+  for (int round = 0; round < 20; ++round) {
+    int sum = persistent_sum = 0;
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    MPI_Start(&requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    expect(sum, size_of(MPI_COMM_WORLD), "a sum beside a persistent one");
+    expect(persistent_sum, size_of(MPI_COMM_WORLD), "a persistent sum");
+  }
+  MPI_Request_free(&requests[1]);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char**) {
@@ -210,6 +229,7 @@ int main(int argc, char**) {
       });
     for (int round = 0; round < 20; ++round) wait_for_messages();
     two_communicators();
+    wait_beside_a_persistent_one();
     std::vector<int> out(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)));
     std::vector<int> const in(out.size(), world_rank);
     MPI_Request request;
