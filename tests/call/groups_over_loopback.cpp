@@ -4,8 +4,6 @@
 // timeout: 200
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-
 #include "call/groups.hpp"
 
 using namespace tutti;
@@ -30,13 +28,4 @@ TEST_CASE("a fault or the end of one communicator does not reach another over lo
 TEST_CASE("what makes no group is refused over loopback") {
   CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_lists(comm); }));
   CHECK_NOTHROW(run_threads(6, [](auto& comm) { check_refused_meshes(comm); }));
-}
-
-TEST_CASE("members that do not come are named over loopback") {
-  for (int repeat = 0; repeat < 20; ++repeat)
-    CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_leaving_member(comm); }));
-  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_member(comm); }));
-  ::setenv("TUTTI_TIMEOUT", "3", 1);
-  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_late_member(comm); }));
-  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_late_members(comm); }));
 }

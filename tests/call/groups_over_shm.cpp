@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -60,16 +59,6 @@ TEST_CASE("a fault or the end of one communicator does not reach another over sh
 TEST_CASE("what makes no group is refused over shm") {
   CHECK_NOTHROW(run_local(3, [](auto& comm) { check_refused_lists(comm); }));
   CHECK_NOTHROW(run_local(6, [](auto& comm) { check_refused_meshes(comm); }));
-}
-
-TEST_CASE("members that do not come are named over shm") {
-  for (int repeat = 0; repeat < (sanitized ? 5 : 20); ++repeat)
-    CHECK_NOTHROW(run_local(3, [](auto& comm) { check_leaving_member(comm); }));
-  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_refused_member(comm); }));
-  ::setenv("TUTTI_TIMEOUT", "3", 1);
-  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_late_member(comm); }));
-  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_refused_late_members(comm); }));
-  ::unsetenv("TUTTI_TIMEOUT");
 }
 
 TEST_CASE("a killed member is named at once, and the others go on in a group of their own") {
