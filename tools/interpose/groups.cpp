@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A hash table of linked lists, changed under a lock that names its holder, for a holder may be killed.
+// A hash table of linked lists, changed under a lock.
 #include "groups.hpp"
 
 #include <cstdio>
 #include <new>
-#include <sched.h>
 
+#include "lock_of_ranks.hpp"
 #include "tutti/algorithm/concept.hpp"
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace interpose {
@@ -22,7 +20,7 @@ constexpr std::size_t lists = 500;
 
 // Zeroed memory is an empty directory. An address of 0 refers to nothing.
 struct groups::directory {
-  std::atomic<std::uint32_t> holder;  // of the lock: a rank, plus 1
+  std::atomic<std::uint32_t> holder;  // see lock_of_ranks
   std::atomic<bool> noticed;
   bool full;  // there was no memory for a group
   address list[lists];
@@ -38,25 +36,14 @@ struct groups::group {
 
 class groups::lock {
  public:
-  explicit lock(groups& all) : threads_(all.threads_), holder_(all.at<directory>(all.directory_).holder) {
-    auto const self = static_cast<std::uint32_t>(all.machine_.rank() + 1);
-    for (std::uint32_t other = 0; !holder_.compare_exchange_weak(other, self, std::memory_order_acquire); other = 0) {
-      if (other != 0 && all.machine_.lost(static_cast<int>(other) - 1))
-        throw tutti::error({.code = tutti::error_code::rank_lost,
-                            .rank = all.machine_.rank(),
-                            .peer = static_cast<int>(other) - 1,
-                            .what = tutti::detail::join({"rank ", other - 1, " of this machine ended in a collective"}),
-                            .way_out = "check the output of that rank"});
-      ::sched_yield();
-    }
-  }
-  lock(lock const&) = delete;
-  lock& operator=(lock const&) = delete;
-  ~lock() { holder_.store(0, std::memory_order_release); }
+  explicit lock(groups& all)
+      : threads_(all.threads_), ranks_(all.at<directory>(all.directory_).holder, all.machine_.rank(), [&](int rank) {
+          return all.machine_.lost(rank);
+        }) {}
 
  private:
   std::lock_guard<std::mutex> threads_;
-  std::atomic<std::uint32_t>& holder_;
+  lock_of_ranks ranks_;
 };
 
 groups::address groups::make_directory(tutti::shm& machine) {

@@ -111,8 +111,7 @@ class agreeing {
   // After a shrink, the ranks that are gone include those that the survivors exclude, perhaps this one.
   resolution const& settle(resolution const& decided, std::source_location where) {
     if constexpr (excludes_ranks<Transport>)
-      if (motion_ == motion::shrink)
-        for (int const r : decided.gone) engine_.transport().exclude(r);
+      if (motion_ == motion::shrink) engine_.transport().exclude(decided.gone);
     engine_.expect_included(where);
     return decided;
   }

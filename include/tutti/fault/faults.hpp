@@ -277,7 +277,7 @@ fault faults<Transport>::exclusion() const {
   std::vector<int> survivors;
   if constexpr (excludes_ranks<Transport>)
     for (int r = 0; r < ranks(); ++r)
-      if (!transport_->excluded(r)) survivors.push_back(r);
+      if (!transport_->marked_as_excluded(r)) survivors.push_back(r);
   return {static_cast<int>(error_code::excluded), rank(), -1,
           join({"rank ", rank(), " was excluded: it did not join a shrink in time, and the survivors (",
                 list_of(survivors), ") continue without it"})};

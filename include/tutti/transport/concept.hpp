@@ -278,9 +278,10 @@ concept holds_votes = transport<T> && requires(T t) {
 
 // Ranks that are alive can be excluded, and learn of it. Enables shrink_options::exclude_after.
 template <class T>
-concept excludes_ranks = holds_votes<T> && requires(T t, T const c, int rank) {
-  { t.exclude(rank) } noexcept;
+concept excludes_ranks = holds_votes<T> && requires(T t, T const c, int rank, std::vector<int> const& gone) {
+  { t.exclude(gone) } noexcept;
   { c.excluded(rank) } noexcept -> std::same_as<bool>;
+  { c.marked_as_excluded(rank) } noexcept -> std::same_as<bool>;  // true of all excluded ranks, where this one is
 };
 
 // Whether it survives the loss of a rank is known only at run time. shrink() then needs all survivors.

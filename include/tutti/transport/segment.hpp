@@ -108,6 +108,9 @@ using name_list = name_record[64];
 
 enum class presence : std::uint32_t { absent, joined, left };
 
+// How far survivors have come that exclude a rank: `complete` once they have marked all that they exclude.
+enum class exclusion : std::uint32_t { none, marked, complete };
+
 enum class fetching : std::uint32_t { untried, works, refused };
 
 // The state of a rank in an agreement; see transport/ballot.hpp.
@@ -158,8 +161,8 @@ struct rank_page {
   std::uint64_t time_group;         // threads yield only to those of the same group; 0: that of rank 0
   std::uint64_t probe;              // where peers try to read this rank's private memory; it holds the process number
   std::atomic<fetching> can_fetch;  // whether this rank could read that of its peers
-  std::atomic<std::uint32_t> excluded;  // written by the survivors that continue without this rank
-  std::atomic<std::uint32_t> core;      // where this rank was when it last waited for long, plus 1; 0: unknown
+  std::atomic<exclusion> excluded;  // written by the survivors that continue without this rank
+  std::atomic<std::uint32_t> core;  // where this rank was when it last waited for long, plus 1; 0: unknown
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;

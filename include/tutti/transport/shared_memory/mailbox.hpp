@@ -218,9 +218,20 @@ class mailbox {
   bool left(int peer) const noexcept {
     return segment_.rank(peer).status.load(std::memory_order_acquire) == presence::left;
   }
-  // Survivors mark a rank that they continue without. It is never unmarked.
-  void exclude(int rank) noexcept { segment_.rank(rank).excluded.store(1, std::memory_order_release); }
-  bool excluded(int rank) const noexcept { return segment_.rank(rank).excluded.load(std::memory_order_acquire) != 0; }
+  // Survivors exclude the ranks that they continue without, for ever. A rank that is excluded finds all of them marked.
+  void exclude(std::vector<int> const& gone) noexcept {
+    for (int const r : gone) {
+      auto none = exclusion::none;
+      segment_.rank(r).excluded.compare_exchange_strong(none, exclusion::marked, std::memory_order_relaxed);
+    }
+    for (int const r : gone) segment_.rank(r).excluded.store(exclusion::complete, std::memory_order_release);
+  }
+  bool excluded(int rank) const noexcept {
+    return segment_.rank(rank).excluded.load(std::memory_order_acquire) == exclusion::complete;
+  }
+  bool marked_as_excluded(int rank) const noexcept {
+    return segment_.rank(rank).excluded.load(std::memory_order_relaxed) != exclusion::none;
+  }
   // Names a peer in error messages.
   std::string describe(int peer) const;
 
