@@ -10,6 +10,9 @@
 
 namespace tutti::detail {
 
+// The namespace of a kind, such as "cgroup", that this process is in. 0: unknown.
+[[gnu::cold]] std::uint64_t own_namespace(char const* kind) noexcept;
+
 // The namespace of this process's number: processes in two containers may have equal numbers. 0: unknown.
 [[gnu::cold]] std::uint64_t process_namespace() noexcept;
 

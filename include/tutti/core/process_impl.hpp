@@ -17,10 +17,14 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::uint64_t process_namespace() noexcept {
+TUTTI_INLINE std::uint64_t own_namespace(char const* kind) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
   struct stat info{};
-  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+  return ::stat(path, &info) == 0 ? info.st_ino : 0;
 }
+
+TUTTI_INLINE std::uint64_t process_namespace() noexcept { return own_namespace("pid"); }
 
 TUTTI_INLINE void flush_output() noexcept {
   try {

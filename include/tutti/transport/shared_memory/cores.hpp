@@ -3,6 +3,7 @@
 // caches they share.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "tutti/core/wait.hpp"
@@ -10,6 +11,9 @@
 #include "tutti/transport/system/caches.hpp"
 
 namespace tutti::detail {
+
+// Identifies the threads that a yield of this process reaches.
+[[gnu::cold]] std::uint64_t time_group();
 
 // Records the cores that this rank may run on, and the group whose threads it yields to. All ranks must do so, because a launcher
 // may have bound each to a different core, or started each in a session or container of its own.

@@ -11,18 +11,20 @@
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/hash.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
 #include "tutti/transport/system/control_group.hpp"
 
 namespace tutti::detail {
 
-// Linux divides time among control groups with a share of the processor and, outside them, among sessions.
-[[gnu::cold]] TUTTI_INLINE std::uint64_t time_group() {
+// Linux divides time among control groups with a share of the processor and, outside them, among sessions. The paths of control groups
+// are equal in containers that each have a namespace of them.
+TUTTI_INLINE std::uint64_t time_group() {
   std::string const session = read_file("/proc/self/autogroup").value_or(""),  // "/autogroup-12 nice 0"
       groups = read_file("/proc/self/cgroup").value_or("");
   return hash_of(join({session.substr(0, session.find(' ')), " ", group_in(groups, "cpu").value_or(""), " ",
-                       group_in(groups, "").value_or("")}));
+                       group_in(groups, "").value_or(""), " ", own_namespace("cgroup")}));
 }
 
 TUTTI_INLINE void note_cores(rank_page& self) {
