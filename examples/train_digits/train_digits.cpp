@@ -193,7 +193,7 @@ class training_run {
     auto const local = model.accumulate();
     tutti::barrier(comm_);
     auto const begin = steady_clock::now();
-    learn_all(model, [&] { model.descend(); });
+    learn_all(model, [&] { model.step_alone(); });
     return steady_clock::now() - begin;
   }
 

@@ -32,13 +32,16 @@ class whole_model {
   void ready(std::size_t i) { gradients_.ready(i); }
   void step() {
     gradients_.finish();
-    descend();
+    descent_.step(gradients_);
   }
   tutti::training::training_statistics const& statistics() const { return gradients_.statistics(); }
 
-  // A step without communication is one that ends by descend() while the object of accumulate() exists.
+  // A step without communication is one that ends by step_alone() while the object of accumulate() exists.
   [[nodiscard]] tutti::training::accumulation accumulate() { return gradients_.accumulate(); }
-  void descend() { descent_.step(gradients_); }
+  void step_alone() {
+    descent_.begin_step();
+    for (std::size_t i = 0; i < parameters_.size(); ++i) descent_.update(i, gradient(i));
+  }
 
  private:
   using data_parallel = decltype(tutti::training::data_parallel(
