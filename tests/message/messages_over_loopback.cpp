@@ -102,14 +102,3 @@ TEST_CASE("messages that are lost when communicators close are named") {
   CHECK(contains(
       text, "rank 1 closed its communicator without receiving 1 message; the first is of 400000 bytes from rank 0"));
 }
-
-TEST_CASE("messages end with an error over loopback") {
-  CHECK_NOTHROW(run_threads(1, [](auto& comm) { check_after_mismatch_alone(comm); }));
-  for (int const ranks : {2, 3}) {
-    CAPTURE(ranks);
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_unfit_messages(comm); }));
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_circles(comm); }));
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_absent_ranks(comm); }));
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_probes_in_vain(comm); }));
-  }
-}

@@ -44,16 +44,6 @@ TEST_CASE("messages arrive over shm") {
   }
 }
 
-TEST_CASE("messages end with an error over shm") {
-  for (int const ranks : {2, 3}) {
-    CAPTURE(ranks);
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unfit_messages(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_circles(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_absent_ranks(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_probes_in_vain(comm); }));
-  }
-}
-
 TEST_CASE("a rank that has become another program is lost, and its memory is not to blame") {
   CHECK_NOTHROW(run_local(2, [](auto& comm) {
     std::vector<int> data(1000000, 1);

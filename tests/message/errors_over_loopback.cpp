@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages that do not fit, wait in a circle, or whose other rank does not come, over loopback.
+// labels: threads twin waits
+#include <doctest/doctest.h>
+
+#include "message/messages.hpp"
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace tutti::testing;
+
+TEST_CASE("messages end with an error over loopback") {
+  CHECK_NOTHROW(run_threads(1, [](auto& comm) { check_after_mismatch_alone(comm); }));
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_unfit_messages(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_circles(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_absent_ranks(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_probes_in_vain(comm); }));
+  }
+}
