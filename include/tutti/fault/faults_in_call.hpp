@@ -70,7 +70,7 @@ class faults_in_call : public faults<Transport> {
   // Called before this rank leaves. A rank that waited for nobody in its last calls, such as a root, does not know whether the
   // others made the same calls. Of two neighbours that disagree, the one that leaves later finds out, and prints the error.
   [[gnu::cold]] void compare_last_calls() noexcept;
-  // Called by all ranks, whose calls differ, before they leave: prints how.
+  // Called by all ranks after they have announced that they leave, if their calls differ: rank 0 prints how.
   [[gnu::cold]] void report_different_calls() noexcept;
 
  protected:

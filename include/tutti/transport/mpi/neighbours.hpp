@@ -79,7 +79,8 @@ template <class Begin>
     return self.process.processes != 0 && i.process.system == self.process.system &&
            i.process.processes == self.process.processes;
   };
-  bool const alone_in_process = std::ranges::count(all, self.process, &introduction::process) == 1;  // but in SimGrid
+  // In SimGrid, ranks share a process.
+  bool const alone_in_process = std::ranges::count(all, self.process, &introduction::process) == 1;
   if (introduction const& keeper = all.front(); sees(keeper) && alone_in_process)
     share_uncaught_errors_with(static_cast<pid_t>(keeper.process.number), keeper.file, rank);
   for (introduction const& i : all) {

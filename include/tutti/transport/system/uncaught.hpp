@@ -14,8 +14,9 @@ namespace tutti::detail {
 // nothing if the program has a terminate handler of its own, or at a second call.
 [[gnu::cold]] void share_uncaught_errors(descriptor const& file, std::size_t offset, int rank) noexcept;
 
-// The same for ranks that share no file. One of them keeps a file open, of which this is the number; the others open it by
-// the number of that process. -1 if it has prepared this before, or can open no file.
+// The same for ranks that share no file yet. One of them makes a file and keeps it open; file_of_uncaught_errors returns its
+// descriptor, or -1 if that rank has prepared this before or cannot make a file. All of them then open it through /proc, by the
+// number of that process (`keeper`) and the descriptor.
 [[gnu::cold]] int file_of_uncaught_errors() noexcept;
 [[gnu::cold]] void share_uncaught_errors_with(pid_t keeper, int file, int rank) noexcept;
 
