@@ -20,6 +20,7 @@
 #include "tutti/fault/survival_impl.hpp"
 #include "tutti/fault/way_out_impl.hpp"
 #include "tutti/launch/agree_impl.hpp"
+#include "tutti/launch/grow_impl.hpp"
 #include "tutti/launch/init_impl.hpp"
 #include "tutti/launch/local_impl.hpp"
 #include "tutti/launch/measure_links_impl.hpp"

@@ -17,13 +17,15 @@
 
 namespace tutti::detail {
 
+struct newcomers_of;
+
 // What rank 0 tells a newcomer.
 struct invitation {
   static constexpr std::uint64_t sign = 0x6a6f696e7475;
   std::uint64_t sender = sign;
   std::uint64_t layout = 0;      // of the segment
-  std::uint64_t generation = 0;  // of the group to be
-  std::uint64_t meeting = 0;     // no two meetings of a job have the same
+  std::uint64_t generation = 0;  // grow_options::word: for elastic training, the generation of the group to be
+  std::uint64_t meeting = 0;     // no two meetings have the same
   std::int32_t rank = 0,
                ranks = 0;  // no ranks: nobody will ask this process to join, because what it waits for is over
 };

@@ -78,11 +78,11 @@ TUTTI_INLINE invitation open_door::wait(countdown& until) {
     ::poll(waiting, 2, 100);
     rest.end();
     if (until.passed())
-      throw error({.code = error_code::timeout,
-                   .what = "the ranks of this job did not ask this process to join in time",
-                   .way_out =
-                       "make sure that they run an elastic_loop of fewer ranks than tutti-run --elastic allows, or "
-                       "raise elastic_options::asked_within"});
+      throw error(
+          {.code = error_code::timeout,
+           .what = "the ranks of this job did not ask this process to join in time",
+           .way_out = "make sure that they call grow(), or run an elastic_loop of fewer ranks than tutti-run --elastic "
+                      "allows; or wait longer (elastic_options::asked_within)"});
     if (waiting[0].revents != 0) {  // a later one is of a later rank 0: an earlier one may have stopped before it asked
       descriptor guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (guest && process_of(guest)) host_ = std::move(guest);
@@ -98,11 +98,10 @@ TUTTI_INLINE invitation open_door::wait(countdown& until) {
       if (out.ranks > 0) return out;
       throw error(
           {.code = error_code::bad_argument,
-           .what = "the ranks of this job have finished the elastic_loop that this process is to join, and go on "
-                   "without it",
+           .what = "the ranks of this job have turned this process away: what it is to join is over",
            .way_out =
-               "make a single elastic_loop in a program whose lost ranks are to be replaced: a process that starts "
-               "again begins with the first"});
+               "with elastic_loop, make a single one in a program whose lost ranks are to be replaced: a process that "
+               "starts again begins with the first"});
     }
     host_ = descriptor();  // it has changed its mind, or is gone
   }

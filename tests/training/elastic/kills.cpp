@@ -130,6 +130,11 @@ class random_job {
         std::string const who = " process " + std::to_string(p.index) + " (member " + std::to_string(p.number) + ")";
         if (is_late) wrong += who + " hangs in step " + std::to_string(step_of(p)) + ";";
         if (is_late || is_unneeded) continue;
+        // The ranks turn it away when they have completed the last step, which may be before any of them has ended.
+        if (p.is_new && step_of(p) == 0 && WIFEXITED(status) &&
+            WEXITSTATUS(status) == 1 + static_cast<int>(error_code::bad_argument) &&
+            std::ranges::any_of(processes_, [&](auto const& other) { return step_of(other) == job_.steps; }))
+          continue;
         finished = true;
         counts.joined += p.is_new ? 1 : 0;
         if (status != 0) wrong += who + " ended with status " + std::to_string(status) + ";";

@@ -19,6 +19,7 @@
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/barrier.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/launch/grow.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/training/elastic/elastic_options.hpp"
 #include "tutti/training/elastic/elastic_state.hpp"
@@ -154,13 +155,10 @@ class elastic_loop {
     lookout_.reset();
     state_.describe(*comm_, state(*comm_), where_);
     former_.clear();  // what was made on them is gone
-    auto const all = state_.tell(*comm_,
-                                 {.steps = steps_,
-                                  .meetings = growth_.meetings,
-                                  .number = growth_.number(),
-                                  .most_ranks = most_ranks_,
-                                  .is_new = growth_.is_new() ? 1 : 0},
-                                 where_);
+    auto const all = state_.tell(
+        *comm_,
+        {.steps = steps_, .number = growth_.number(), .most_ranks = most_ranks_, .is_new = growth_.is_new() ? 1 : 0},
+        where_);
     if (std::ranges::all_of(all, [](auto const& one) { return one.is_new != 0; })) {
       // The others have not got through their part of the meeting, and have gone on without these.
       former_.push_back(std::move(*comm_));
@@ -168,10 +166,7 @@ class elastic_loop {
       return;
     }
     tutti::detail::expect_same_steps(all, comm_->rank(), where_);
-    for (auto const& one : all) {
-      most_ranks_ = std::max(most_ranks_, one.most_ranks);
-      growth_.meetings = std::max(growth_.meetings, one.meetings);
-    }
+    for (auto const& one : all) most_ranks_ = std::max(most_ranks_, one.most_ranks);
     expect_enough();
     state_.restore(*comm_, all, where_);
     roster_.completed = state_.step;
@@ -189,7 +184,7 @@ class elastic_loop {
   // All ranks meet, and grow if others wait to join.
   void end_step() {
     if (state_.step % options_.snapshot_every == 0 || state_.step == steps_) state_.take_snapshot(*comm_, where_);
-    std::vector<tutti::detail::newcomer> found;
+    newcomers found;
     if (comm_->is_main() && state_.step < steps_) found = growth_.find(roster_.numbers());
     std::array waiting{found.size()};
     all_reduce(*comm_, waiting, max{}, {}, where_);
@@ -206,9 +201,16 @@ class elastic_loop {
     return true;
   }
 
+  // Ranks that do not come within `exclude_after` are taken for lost, unless it is 0.
   outcome decide(tutti::detail::opinion mine) {
+    return decided(comm_->agree(flags_of(mine), {.exclude_after = options_.exclude_after}, where_));
+  }
+  int flags_of(tutti::detail::opinion mine) const {
     mine.takes_back &= setbacks_.may_have_another();
-    auto const [what, all_take_back] = tutti::detail::vote(*comm_, mine, options_.exclude_after, where_);
+    return tutti::detail::flags_of(mine);
+  }
+  outcome decided(agreement const& all) {
+    auto const [what, all_take_back] = tutti::detail::decision_of(all);
     takes_back_ = all_take_back;
     return what;
   }
@@ -233,15 +235,20 @@ class elastic_loop {
   }
 
   // The ranks and those that wait become a new communicator, or the ranks go on as they are.
-  void grow(std::vector<tutti::detail::newcomer> const& found, std::size_t count) {
+  void grow(newcomers const& found, std::size_t count) {
     if (!state_.has_snapshot_of(state_.step)) state_.take_snapshot(*comm_, where_);
-    auto met = growth_.meet(*comm_, found, count, state_.generation + 1, where_);
-    outcome const all = decide({.agrees = met.made.has_value(), .intact = true, .takes_back = true});
+    auto met = growth_.meet(*comm_, found, count,
+                            {.within = options_.join_within,
+                             .word = state_.generation + 1,
+                             .flags = flags_of({.agrees = true, .intact = true, .takes_back = true}),
+                             .exclude_after = options_.exclude_after},
+                            where_);
+    outcome const all = decided(met.result.vote);
     if (all == outcome::agreed) {
       lookout_.reset();
       ready_ = false;
       roster_.append(met.numbers);
-      return enter(std::move(*met.made));
+      return enter(*std::move(met.result.comm));
     }
     growth_.give_up(met);
     if (all == outcome::lost) throw vote_on_loss();

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
-#include "tutti/launch/newcomers.hpp"
+#include "tutti/launch/grow.hpp"
 #include "tutti/training/elastic/elastic_options.hpp"
 #include "tutti/training/elastic/roster.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
@@ -25,9 +25,9 @@ namespace tutti::detail {
 // has ended are turned away: at its end, and by later loops, which look for them from time to time.
 [[gnu::cold]] std::string name_of_loop(std::string const& job, int n);
 
-// A process that is to join listens on a socket, its door. After a step, rank 0 looks whether there are any; if so, all ranks
-// meet those that wait, as processes meet in init(), and then vote on whether the meeting has succeeded: then its communicator
-// replaces theirs, or else they go on as they were, and those that wait may be asked again. Only shared memory can grow.
+// A process that is to join makes a join_request, its door. After a step, rank 0 looks whether there are any; if so, all ranks
+// grow: the larger communicator replaces theirs, or else they go on as they were, and those that wait may be asked again. Only
+// shared memory can grow.
 class growth {
  public:
   // Both outlive this.
@@ -45,7 +45,6 @@ class growth {
 
   int number() const { return number_; }  // of this member
   bool is_new() const { return is_new_; }
-  std::uint64_t meetings = 0;  // attempts so far, which have names of their own; the same on all ranks
 
   // -- Ranks.
 
@@ -54,18 +53,16 @@ class growth {
   [[gnu::cold]] void end_run(bool is_main);
 
   // On rank 0: those that wait. `present`: the numbers of the members. Looks from time to time only, and never waits.
-  [[gnu::cold]] std::vector<newcomer> find(std::span<int const> present);
+  [[gnu::cold]] newcomers find(std::span<int const> present);
 
   struct attempt {
     std::vector<int> numbers{};  // of the newcomers
-    std::optional<communicator<shm>> made{};
-    std::string trouble{};  // why there is none
+    grown result{};
     std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   };
-  // Collective: meets `count` newcomers, which rank 0 has found. Throws error as a collective does; a meeting that fails throws
-  // nothing.
-  [[gnu::cold]] attempt meet(communicator<shm>& comm, std::vector<newcomer> const& found, std::size_t count,
-                             std::uint64_t generation, std::source_location where);
+  // Collective: meets `count` newcomers, which rank 0 has found.
+  [[gnu::cold]] attempt meet(communicator<shm>& comm, newcomers const& found, std::size_t count,
+                             grow_options const& options, std::source_location where);
   // After a meeting that has not succeeded on all ranks.
   [[gnu::cold]] void give_up(attempt const& failed);
 
@@ -79,6 +76,8 @@ class growth {
  private:
   [[gnu::cold]] void note_run(bool runs);
   [[gnu::cold]] void turn_away_late();
+  // Of all members that there may be.
+  std::vector<int> numbers_without(std::span<int const> present) const;
 
   training::elastic_options const& options_;
   roster& roster_;
@@ -86,7 +85,7 @@ class growth {
   int number_ = 0;
   int most_members_ = 0;  // that there may be
   bool is_new_ = false;
-  std::optional<open_door> door_;
+  std::optional<join_request> door_;
   std::chrono::steady_clock::time_point next_look_{}, next_late_look_{};
 };
 

@@ -11,7 +11,6 @@
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/core/wait.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/launch/place.hpp"
 #include "tutti/training/elastic/growth.hpp"
@@ -88,62 +87,49 @@ TUTTI_INLINE void growth::turn_away_late() {
   if (now < next_late_look_) return;
   next_late_look_ = now + between_late_looks;
   std::lock_guard const lock(all_loops().mutex);
-  for (std::string const& name : all_loops().ended)
-    for (int number = 0; number < most_members_; ++number)
-      if (auto const one = find_newcomer(name, number)) turn_away(*one);
+  for (std::string const& name : all_loops().ended) find_newcomers(name, numbers_without({})).turn_away();
 }
 
-TUTTI_INLINE std::vector<newcomer> growth::find(std::span<int const> present) {
-  turn_away_late();
-  std::vector<newcomer> out;
-  auto const now = std::chrono::steady_clock::now();
-  int const room = most_members_ - static_cast<int>(present.size());
-  if (name_.empty() || room <= 0 || now < next_look_) return out;
-  next_look_ = now + between_looks;
-  for (int number = 0; number < most_members_ && static_cast<int>(out.size()) < room; ++number)
-    if (std::ranges::count(present, number) == 0)
-      if (auto one = find_newcomer(name_, number)) out.push_back(std::move(*one));
+TUTTI_INLINE std::vector<int> growth::numbers_without(std::span<int const> present) const {
+  std::vector<int> out;
+  for (int number = 0; number < most_members_; ++number)
+    if (std::ranges::count(present, number) == 0) out.push_back(number);
   return out;
 }
 
-TUTTI_INLINE growth::attempt growth::meet(communicator<shm>& comm, std::vector<newcomer> const& found,
-                                          std::size_t count, std::uint64_t generation, std::source_location where) {
+TUTTI_INLINE newcomers growth::find(std::span<int const> present) {
+  turn_away_late();
+  auto const now = std::chrono::steady_clock::now();
+  int const room = most_members_ - static_cast<int>(present.size());
+  if (name_.empty() || room <= 0 || now < next_look_) return {};
+  next_look_ = now + between_looks;
+  return find_newcomers(name_, numbers_without(present), static_cast<std::size_t>(room));
+}
+
+TUTTI_INLINE growth::attempt growth::meet(communicator<shm>& comm, newcomers const& found, std::size_t count,
+                                          grow_options const& options, std::source_location where) {
   attempt out;
-  for (newcomer const& one : found) out.numbers.push_back(one.number);
+  out.numbers = found.numbers();
   out.numbers.resize(count);
   broadcast(comm, out.numbers, 0, {}, where);
   int rank = comm.size();
   for (int const number : out.numbers) roster_.note(number, rank++, training::member_state::recovering, "");
-  ++meetings;
-  try {
-    out.made.emplace(admit(comm, name_, {.generation = generation, .meeting = meetings, .ranks = rank}, found,
-                           options_.join_within));
-  } catch (error const& e) {
-    out.trouble = e.happened();
-  }
+  out.result = grow(comm, name_, found, options, where);
   return out;
 }
 
 TUTTI_INLINE void growth::give_up(attempt const& failed) {
-  for (int const number : failed.numbers) roster_.note(number, -1, training::member_state::failed, failed.trouble);
+  for (int const number : failed.numbers) roster_.note(number, -1, training::member_state::failed, failed.result.why);
   // Those that cannot join may try for ever, and cost the others a tenth of their time at most.
   auto const now = std::chrono::steady_clock::now();
   next_look_ = now + std::max(between_looks, 10 * (now - failed.began));
 }
 
 TUTTI_INLINE communicator<shm> growth::enter(std::uint64_t& generation) {
-  countdown until(options_.asked_within);
   if (!door_) door_.emplace(name_, number_);
-  while (true) {
-    invitation const invited = door_->wait(until);
-    try {
-      communicator<shm> made = door_->join_as(invited, options_.join_within);
-      generation = invited.generation;
-      meetings = invited.meeting;
-      return made;
-    } catch (error const&) {  // it may be asked again
-    }
-  }
+  auto [made, word] = door_->wait(options_.asked_within, options_.join_within);
+  generation = word;
+  return std::move(made);
 }
 
 TUTTI_INLINE void growth::finish_joining() {

@@ -14,11 +14,10 @@ namespace tutti::detail {
 
 // What a rank tells the others when it is in a new group.
 struct standing {
-  moment last{};               // its last snapshot, if it has any
-  std::uint64_t saved = 0;     // the step of the last checkpoint that it knows of
-  std::uint64_t steps = 0;     // the last step that it is to take
-  std::uint64_t meetings = 0;  // attempts to let new ranks join, which have names of their own
-  std::int32_t number = 0;     // of the member
+  moment last{};            // its last snapshot, if it has any
+  std::uint64_t saved = 0;  // the step of the last checkpoint that it knows of
+  std::uint64_t steps = 0;  // the last step that it is to take
+  std::int32_t number = 0;  // of the member
   std::int32_t most_ranks = 0;
   std::int32_t has_snapshot = 0;
   std::int32_t is_new = 0;

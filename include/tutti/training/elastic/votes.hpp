@@ -2,12 +2,9 @@
 // The votes of elastic training.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <source_location>
 
 #include "tutti/call/communicator.hpp"
-#include "tutti/call/survive.hpp"
 
 namespace tutti::detail {
 
@@ -26,16 +23,14 @@ struct decision {
   bool takes_back = false;  // all ranks do that have voted
 };
 
-// Ranks that do not come within `exclude_after` are taken for lost, unless it is 0.
-template <class Transport>
-decision vote(communicator<Transport>& comm, opinion mine, std::chrono::nanoseconds exclude_after,
-              std::source_location where) {
-  int const flags = (mine.agrees ? 1 : 0) | (mine.intact ? 2 : 0) | (mine.takes_back ? 4 : 0);
-  agreement const all = comm.agree(flags, {.exclude_after = exclude_after}, where);
+// As the flags of communicator::agree, and what the flags of all say. Bit 0 is that of grow_options::flags.
+inline int flags_of(opinion mine) { return (mine.agrees ? 1 : 0) | (mine.intact ? 2 : 0) | (mine.takes_back ? 4 : 0); }
+inline decision decision_of(agreement const& all) {
   bool const takes_back = (all.flags & 4) != 0;
   if ((all.flags & 2) == 0 || !all.gone.empty()) return {outcome::lost, takes_back};
   return {(all.flags & 1) != 0 ? outcome::agreed : outcome::refused, takes_back};
 }
+
 // How often ranks were late in one step, and yet none was lost.
 class setbacks {
  public:

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Processes that are started later join ranks that exist already.
+// labels: processes waits
+#include <doctest/doctest.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "support/forked_rank.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string name_of_growth() {
+  static int made = 0;
+  return "grow-" + std::to_string(::getpid()) + "-" + std::to_string(made++);
+}
+
+pid_t fork_newcomer(std::string const& name, int number, std::function<void(join_request&)> const& body) {
+  return fork_rank(name + "-newcomer", 0, 1, "60", [&] {
+    join_request request(name, number);
+    body(request);
+  });
+}
+
+// On rank 0: waits until so many wait.
+template <class Comm>
+newcomers find_all(Comm& comm, std::string const& name, std::vector<int> const& numbers) {
+  newcomers out;
+  while (comm.is_main() && out.size() < numbers.size()) {
+    std::this_thread::sleep_for(1ms);
+    out = find_newcomers(name, numbers);
+  }
+  return out;
+}
+
+int code_of(pid_t process) {
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+}  // namespace
+
+TEST_CASE("processes that wait become the next ranks, with what rank 0 tells them") {
+  for (int const ranks : {1, 3}) {
+    CAPTURE(ranks);
+    std::string const name = name_of_growth();
+    std::vector<pid_t> processes;
+    for (int const number : {4, 2})
+      processes.push_back(fork_newcomer(name, number, [&](join_request& request) {
+        auto [comm, word] = request.wait(60s);
+        expect(word == 77 && comm.size() == ranks + 2, "another word or size");
+        expect(comm.rank() == ranks + (number == 2 ? 0 : 1), "newcomers are not in the order of their numbers");
+        expect(all_reduce(comm, number, sum{}) == 6, "another sum");
+      }));
+    CHECK_NOTHROW(run_local(ranks, [&](auto& comm) {
+      expect(!grow(comm, name, {}).comm, "grown by nobody");
+      auto larger = grow(comm, name, find_all(comm, name, {2, 4}), {.within = 60s, .word = 77});
+      expect(larger.comm && larger.vote.gone.empty() && larger.why.empty(), "not grown: " + larger.why);
+      expect(larger.comm->rank() == comm.rank(), "a rank has another number");
+      expect(all_reduce(*larger.comm, 0, sum{}) == 6, "another sum");
+      comm = *std::move(larger.comm);
+    }));
+    for (pid_t const process : processes) CHECK(code_of(process) == 0);
+  }
+}
+
+TEST_CASE("a process that ends before the meeting leaves the ranks as they are, and the next one joins") {
+  std::string const name = name_of_growth();
+  auto const dies = [&](int) {
+    return fork_newcomer(name, 0, [](join_request&) { std::this_thread::sleep_for(60s); });
+  };
+  pid_t const first = dies(0);
+  CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+    auto const found = find_all(comm, name, {0});
+    if (comm.is_main()) ::kill(first, SIGKILL);
+    grown const none = grow(comm, name, found, {.within = 60s});
+    expect(!none.comm && none.vote.gone.empty() && (none.vote.flags & 1) == 0, "grown by a process that has ended");
+    expect(!none.why.empty(), "there is no reason");
+    expect(all_reduce(comm, 1, sum{}) == 2, "the ranks cannot continue");
+  }));
+  CHECK(code_of(first) == -SIGKILL);
+}
+
+TEST_CASE("a rank that votes instead of meeting the others is not waited for") {
+  std::string const name = name_of_growth();
+  pid_t const process = fork_newcomer(name, 0, [](join_request& request) { request.wait(1s, 500ms); });
+  CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+    auto const found = find_all(comm, name, {0});
+    if (comm.rank() == 1) {
+      std::array<std::uint64_t, 2> heard{};
+      broadcast(comm, heard, 0);
+      expect(comm.agree(0).flags == 0, "another result of the vote");
+      return;
+    }
+    grown const none = grow(comm, name, found, {.within = 60s});
+    expect(!none.comm && none.vote.flags == 0, "grown without a rank");
+  }));
+  CHECK(code_of(process) == 1 + static_cast<int>(error_code::timeout));
+}
+
+TEST_CASE("a process that is turned away is told") {
+  std::string const name = name_of_growth();
+  pid_t const process = fork_newcomer(name, 3, [](join_request& request) {
+    expect_error(error_of([&] { return request.wait(60s).word; }), error_code::bad_argument,
+                 "turned this process away");
+  });
+  newcomers found;
+  while (found.size() == 0) found = find_newcomers(name, std::vector{1, 3});
+  CHECK(found.numbers() == std::vector{3});
+  found.turn_away();
+  CHECK(code_of(process) == 0);
+  CHECK(find_newcomers(name, std::vector{3}).size() == 0);
+}
+
+TEST_CASE("two processes cannot wait under the same number") {
+  std::string const name = name_of_growth();
+  join_request const first(name, 1);
+  expect_error(error_of([&] {
+                 join_request const second(name, 1);
+                 return 0;
+               }),
+               error_code::system, "cannot wait to join as member 1");
+}
