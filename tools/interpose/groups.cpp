@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <new>
+#include <utility>
 
 #include "lock_of_ranks.hpp"
 #include "tutti/algorithm/concept.hpp"
@@ -18,7 +19,8 @@ constexpr std::size_t lists = 500;
 
 }  // namespace
 
-// Zeroed memory is an empty directory. An address of 0 refers to nothing.
+// Zeroed memory is an empty directory. An address of 0 refers to nothing. Behind it lies an address for each rank of the machine: that
+// of a group which this rank made and has to free, because all members have left it. `next` leads to further ones.
 struct groups::directory {
   std::atomic<std::uint32_t> holder;  // see lock_of_ranks
   std::atomic<bool> noticed;
@@ -28,8 +30,9 @@ struct groups::directory {
 
 struct groups::group {
   std::uint64_t identity;
-  address next;  // in its list
+  address next;  // in its list, or in that of groups to free
   address room;
+  std::uint32_t maker;
   std::uint32_t members;
   std::uint32_t left;  // members that have left
 };
@@ -47,7 +50,12 @@ class groups::lock {
 };
 
 groups::address groups::make_directory(tutti::shm& machine) {
-  return machine.shared_address(machine.allocate(sizeof(directory)));
+  return machine.shared_address(
+      machine.allocate(sizeof(directory) + static_cast<std::size_t>(machine.ranks()) * sizeof(address)));
+}
+
+groups::address& groups::ended_of(std::uint32_t maker) const {
+  return at<address>(directory_ + sizeof(directory) + maker * sizeof(address));
 }
 
 std::unique_ptr<tutti::shm> groups::membership::enter(std::vector<int> const& members) const {
@@ -75,12 +83,12 @@ bool groups::make(address& place, std::uint64_t identity, std::vector<int> const
   if (all.full) return false;
   std::byte* entry = nullptr;
   try {
-    made_.reserve(made_.size() + 1);
     entry = machine_.allocate(sizeof(group));
     if (auto const room = machine_.make_room(members, tracks)) {
       place = machine_.shared_address(entry);
-      at<group>(place) = {identity, 0, *room, static_cast<std::uint32_t>(members.size()), 0};
-      made_.push_back(place);
+      at<group>(place) = {
+          identity, 0, *room, static_cast<std::uint32_t>(machine_.rank()), static_cast<std::uint32_t>(members.size()),
+          0};
       return true;
     }
   } catch (std::bad_alloc const&) {
@@ -98,19 +106,23 @@ bool groups::make(address& place, std::uint64_t identity, std::vector<int> const
 void groups::leave(address const left) noexcept try {
   lock const alone(*this);
   group& mine = at<group>(left);
-  if (++mine.left == mine.members) find(mine.identity) = mine.next;
+  if (++mine.left == mine.members) {
+    find(mine.identity) = mine.next;
+    mine.next = std::exchange(ended_of(mine.maker), left);
+  }
   clean_up();
 } catch (...) {  // the memory stays until the job ends
 }
 
 void groups::clean_up() noexcept {
-  std::erase_if(made_, [&](address place) {
+  address& ended = ended_of(static_cast<std::uint32_t>(machine_.rank()));
+  while (ended != 0) {
+    address const place = ended;
     group const& old = at<group>(place);
-    if (old.left < old.members) return false;
+    ended = old.next;
     machine_.remove_room(old.room, static_cast<int>(old.members), tracks);
     machine_.deallocate(const_cast<std::byte*>(machine_.at_shared_address(place)), sizeof(group));
-    return true;
-  });
+  }
 }
 
 }  // namespace interpose

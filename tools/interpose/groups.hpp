@@ -70,6 +70,8 @@ class groups {
   }
   // The word that refers to the group of this identity, or to nothing if there is none.
   address& find(std::uint64_t identity) const;
+  // The word that refers to the groups that a rank made and has to free.
+  address& ended_of(std::uint32_t maker) const;
   bool make(address& place, std::uint64_t identity, std::vector<int> const& members);
   void leave(address group) noexcept;
   // Frees the memory of groups that this rank made and all members have left.
@@ -78,7 +80,6 @@ class groups {
   tutti::shm& machine_;
   address directory_;
   std::mutex threads_;
-  std::vector<address> made_;  // by this rank
 };
 
 }  // namespace interpose
