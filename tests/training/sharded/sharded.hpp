@@ -549,7 +549,7 @@ void check_deferred(Comm& comm) {
   }
 }
 
-// Shapes that differ between ranks, and a function that throws.
+// Shapes that differ between ranks or are too large, and a function that throws.
 template <class Comm>
 void check_deferred_misuse(Comm& comm) {
   int const odd = comm.size() - 1;
@@ -563,6 +563,9 @@ void check_deferred_misuse(Comm& comm) {
                  "rank " + std::to_string(odd) +
                      " has parameter 0 (weights) of shape 5 x 3, but rank 0 has parameter 0 (weights) of shape 4 x 3");
   }
+  std::size_t const large = std::size_t{1} << 33;
+  expect_error(error_of([&] { return made(comm, {.parameters = {{{large, large}, "weights"}}}); }),
+               error_code::bad_argument, "parameter 0 (weights) has more elements than can be counted");
   training::deferred_model<float> const unreadable{.parameters = {{{4, 3}, "weights"}, {{}, "offset"}},
                                                    .fill = [](std::size_t i, std::span<float> values) {
                                                      if (i == 1 && values.size() == 1)

@@ -45,6 +45,7 @@ struct model_outline {
   std::vector<std::size_t> counts{};
   std::vector<std::string> names{}, lines{};
 };
+// Throws bad_argument if the elements of a shape cannot be counted.
 model_outline outline_of(std::span<training::deferred_parameter const> all, int rank, std::source_location where);
 // Throws bad_argument if arrays share memory: shards are copies, so what was shared would no longer be.
 template <class T>

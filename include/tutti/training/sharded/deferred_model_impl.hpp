@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <numeric>
+#include <limits>
 #include <source_location>
 #include <span>
 #include <string>
 
+#include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/deferred_model.hpp"
@@ -17,11 +17,17 @@ namespace tutti::detail {
 
 TUTTI_INLINE model_outline outline_of(std::span<training::deferred_parameter const> all, int rank,
                                       std::source_location where) {
+  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / 16;  // elements, of at most 16 bytes
   model_outline out;
   for (training::deferred_parameter const& p : all) {
-    std::size_t const count =
-        std::accumulate(p.shape.begin(), p.shape.end(), std::size_t{1}, std::multiplies<std::size_t>());
     std::string const name = parameter_name(out.counts.size(), p.name);
+    std::size_t count = 1;
+    for (std::size_t const extent : p.shape) {
+      if (extent > 0 && count > most / extent)
+        refuse(rank, name + " has more elements than can be counted", "pass the extents of its dimensions as its shape",
+               where);
+      count *= extent;
+    }
     out.lines.push_back(name + " of shape " + parameter_shape(count, p.shape, name, rank, where));
     out.counts.push_back(count);
     out.names.push_back(name);
