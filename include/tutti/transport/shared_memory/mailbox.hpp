@@ -35,7 +35,8 @@ class mailbox {
   bool pulls() const noexcept { return pulls_; }
 
   // -- Sending: claim a place, write to it, publish. Null while the receiver has not made room. Elements with a larger
-  // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line.
+  // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line. `close_bytes`: the largest
+  // message for which a close place pays.
   std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment,
                    std::size_t close_bytes = max_close_bytes) noexcept {
     sender& out = outgoing(to, track);
@@ -52,6 +53,7 @@ class mailbox {
     out.claimed = payload::in_slot;
     return next.data;
   }
+  // The same if messages follow each other.
   std::byte* claim_in_a_row(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
     return claim(to, track, bytes, alignment, max_close_bytes_in_a_row);
   }
@@ -167,7 +169,7 @@ class mailbox {
     readers_lag_ = all_read_ + 1 < round;
     return round <= all_read_ + sets;
   }
-  // Whether that is known without a look.
+  // Whether that is known of far lines without a look.
   bool packets_known_read(std::uint64_t round) const noexcept { return round <= all_read_ + far_sets_; }
   // Whether a peer had yet to read the round before this one when its progress was last looked up.
   bool readers_lag() const noexcept { return readers_lag_; }
