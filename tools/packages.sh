@@ -15,6 +15,7 @@ show_time() {
   status=0
   "$@" || status=$?
   kill $clock
+  clock=
   return $status
 }
 

@@ -4,8 +4,8 @@
 
 usage: test_table.py BUILD
 
-BUILD/results holds <preset>.<part>.xml (ctest --output-junit) for each part of a preset that was tested, or <preset>.failed (one
-sentence), and optionally `not_run`, a line for each thing that was not tried. BUILD/<preset>/tests.txt, written by
+BUILD/results holds <preset>.<part>.xml (ctest --output-junit) for each part of a preset that was tested, <preset>.failed (one
+sentence) if a build or ctest itself failed, and optionally `not_run`, a line for each thing that was not tried. BUILD/<preset>/tests.txt, written by
 tests/CMakeLists.txt, describes a preset and lists the tests that it leaves out. The last line is `N passed, N failed, N skipped`; the exit
 status is 1 if anything failed or nothing passed.
 """

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,9 +33,10 @@ std::string name_of_growth() {
   return "grow-" + std::to_string(::getpid()) + "-" + std::to_string(made++);
 }
 
-pid_t fork_newcomer(std::string const& name, int number, std::function<void(join_request&)> const& body) {
+pid_t fork_newcomer(std::string const& name, int number,
+                    std::function<void(std::optional<join_request>&)> const& body) {
   return fork_rank(name + "-newcomer", 0, 1, "60", [&] {
-    join_request request(name, number);
+    std::optional<join_request> request(std::in_place, name, number);
     body(request);
   });
 }
@@ -64,11 +66,13 @@ TEST_CASE("processes that wait become the next ranks, with what rank 0 tells the
     std::string const name = name_of_growth();
     std::vector<pid_t> processes;
     for (int const number : {4, 2})
-      processes.push_back(fork_newcomer(name, number, [&](join_request& request) {
-        auto [comm, word] = request.wait(60s);
+      processes.push_back(fork_newcomer(name, number, [&](std::optional<join_request>& request) {
+        auto [comm, word] = request->wait(60s);
         expect(word == 77 && comm.size() == ranks + 2, "another word or size");
         expect(comm.rank() == ranks + (number == 2 ? 0 : 1), "newcomers are not in the order of their numbers");
         expect(all_reduce(comm, number, sum{}) == 6, "another sum");
+        request.reset();
+        barrier(comm);
       }));
     CHECK_NOTHROW(run_local(ranks, [&](auto& comm) {
       expect(!grow(comm, name, {}).comm, "grown by nobody");
@@ -77,6 +81,8 @@ TEST_CASE("processes that wait become the next ranks, with what rank 0 tells the
       expect(larger.comm->rank() == comm.rank(), "a rank has another number");
       expect(all_reduce(*larger.comm, 0, sum{}) == 6, "another sum");
       comm = *std::move(larger.comm);
+      barrier(comm);
+      if (comm.is_main()) expect(find_newcomers(name, std::vector{2, 4}).size() == 0, "ranks are found as newcomers");
     }));
     for (pid_t const process : processes) CHECK(code_of(process) == 0);
   }
@@ -84,24 +90,30 @@ TEST_CASE("processes that wait become the next ranks, with what rank 0 tells the
 
 TEST_CASE("a process that ends before the meeting leaves the ranks as they are, and the next one joins") {
   std::string const name = name_of_growth();
-  auto const dies = [&](int) {
-    return fork_newcomer(name, 0, [](join_request&) { std::this_thread::sleep_for(60s); });
-  };
-  pid_t const first = dies(0);
+  pid_t const first = fork_newcomer(name, 0, [](std::optional<join_request>&) { std::this_thread::sleep_for(60s); });
+  pid_t const next = fork_newcomer(name, 1, [](std::optional<join_request>& request) {
+    auto joined = request->wait(60s);
+    expect(all_reduce(joined.comm, 1, sum{}) == 3, "another sum");
+  });
   CHECK_NOTHROW(run_local(2, [&](auto& comm) {
     auto const found = find_all(comm, name, {0});
     if (comm.is_main()) ::kill(first, SIGKILL);
     grown const none = grow(comm, name, found, {.within = 60s});
     expect(!none.comm && none.vote.gone.empty() && (none.vote.flags & 1) == 0, "grown by a process that has ended");
-    expect(!none.why.empty(), "there is no reason");
-    expect(all_reduce(comm, 1, sum{}) == 2, "the ranks cannot continue");
+    expect(none.why.find("rank 2 ") != std::string::npos && none.why.find("timed out") == std::string::npos,
+           "another reason: " + none.why);
+    expect(none.intact() && all_reduce(comm, 1, sum{}) == 2, "the ranks cannot continue");
+    auto larger = grow(comm, name, find_all(comm, name, {1}), {.within = 60s});
+    expect(larger.comm && all_reduce(*larger.comm, 1, sum{}) == 3, "the next one has not joined: " + larger.why);
+    comm = *std::move(larger.comm);
   }));
   CHECK(code_of(first) == -SIGKILL);
+  CHECK(code_of(next) == 0);
 }
 
 TEST_CASE("a rank that votes instead of meeting the others is not waited for") {
   std::string const name = name_of_growth();
-  pid_t const process = fork_newcomer(name, 0, [](join_request& request) { request.wait(1s, 500ms); });
+  pid_t const process = fork_newcomer(name, 0, [](std::optional<join_request>& request) { request->wait(1s); });
   CHECK_NOTHROW(run_local(2, [&](auto& comm) {
     auto const found = find_all(comm, name, {0});
     if (comm.rank() == 1) {
@@ -111,15 +123,17 @@ TEST_CASE("a rank that votes instead of meeting the others is not waited for") {
       return;
     }
     grown const none = grow(comm, name, found, {.within = 60s});
-    expect(!none.comm && none.vote.flags == 0, "grown without a rank");
+    expect(!none.comm && none.vote.flags == 0 && !none.intact(), "grown without a rank");
+    expect(none.why.find("rank 1 ") != std::string::npos && none.why.find("timed out") == std::string::npos,
+           "it waited: " + none.why);
   }));
   CHECK(code_of(process) == 1 + static_cast<int>(error_code::timeout));
 }
 
 TEST_CASE("a process that is turned away is told") {
   std::string const name = name_of_growth();
-  pid_t const process = fork_newcomer(name, 3, [](join_request& request) {
-    expect_error(error_of([&] { return request.wait(60s).word; }), error_code::bad_argument,
+  pid_t const process = fork_newcomer(name, 3, [](std::optional<join_request>& request) {
+    expect_error(error_of([&] { return request->wait(60s).word; }), error_code::bad_argument,
                  "turned this process away");
   });
   newcomers found;

@@ -19,8 +19,8 @@ constexpr std::size_t lists = 500;
 
 }  // namespace
 
-// Zeroed memory is an empty directory. An address of 0 refers to nothing. Behind it lies an address for each rank of the machine: that
-// of a group which this rank made and has to free, because all members have left it. `next` leads to further ones.
+// Zeroed memory is an empty directory. An address of 0 refers to nothing. After the directory in memory, each rank has an address: the
+// head of the list of groups that it made, that all members have left, and that it must free. `next` links them.
 struct groups::directory {
   std::atomic<std::uint32_t> holder;  // see lock_of_ranks
   std::atomic<bool> noticed;

@@ -19,7 +19,9 @@ class lock_of_ranks {
   lock_of_ranks(std::atomic<std::uint32_t>& holder, int rank, IsLost&& is_lost) : holder_(holder) {
     auto const self = static_cast<std::uint32_t>(rank + 1);
     for (std::uint32_t other = 0; !holder_.compare_exchange_weak(other, self, std::memory_order_acquire); other = 0) {
-      if (other != 0 && is_lost(static_cast<int>(other) - 1)) report_lost(rank, static_cast<int>(other) - 1);
+      // A holder may have released the lock before it ended.
+      if (other != 0 && is_lost(static_cast<int>(other) - 1) && holder_.load(std::memory_order_relaxed) == other)
+        report_lost(rank, static_cast<int>(other) - 1);
       ::sched_yield();
     }
   }

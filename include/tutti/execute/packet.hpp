@@ -93,7 +93,7 @@ class packet_execution {
     return true;
   }
 
-  // Not while a reader may need these lines.
+  // Short messages: only once all have read these lines. Long ones: if readers lag, although one of them may still need the lines.
   void fetch_next_lines() noexcept {
     std::size_t const bytes = shown_bytes();
     bool const pays = bytes <= max_bytes_fetched ? !far || transport_.packets_known_read(round_ + 1)

@@ -35,6 +35,7 @@ class newcomers {
 
 // Those of these numbers that wait under this name, `most` at most, in the order of the numbers. It takes a system call for each
 // number, and does not wait. Usually rank 0 calls it between two steps.
+// Throws error: system, if this process may open no more files.
 newcomers find_newcomers(std::string const& name, std::span<int const> numbers,
                          std::size_t most = std::numeric_limits<std::size_t>::max());
 
@@ -42,7 +43,8 @@ newcomers find_newcomers(std::string const& name, std::span<int const> numbers,
 struct grow_options {
   std::chrono::nanoseconds within = std::chrono::seconds(5);  // how long ranks and newcomers wait for each other
   std::uint64_t word = 0;  // for the newcomers, from rank 0: the number of a step, say
-  // The vote at the end, as of communicator::agree. A rank that has not met the others clears bit 0 of its flags.
+  // This rank's flags in the vote at the end, as of communicator::agree. Bit 0: it is willing to grow; grow clears it on a rank that
+  // has not met the others. Bit 1: it has not failed. Other bits are the program's.
   int flags = ~0;
   std::chrono::nanoseconds exclude_after{0};
 };
@@ -50,23 +52,29 @@ struct grow_options {
 // The result of grow.
 struct grown {
   std::optional<communicator<shm>> comm{};  // the larger one, if all ranks have it
-  agreement vote{};                         // of the ranks of the old one: ranks that are gone, and flags
-  std::string why{};                        // what has kept this rank from meeting the others, if anything
+  agreement vote{};   // of the ranks of the old one. If nobody waits there is no vote, and flags are this rank's own
+  std::string why{};  // what has kept this rank from meeting the others, if anything
+
+  // Whether no rank of the old communicator is lost or has failed; the same answer on all ranks. Otherwise, shrink() it.
+  bool intact() const noexcept { return vote.gone.empty() && (vote.flags & 2) != 0; }
 };
 
 // Makes a communicator of the ranks of `comm`, with the same numbers, and of the newcomers that rank 0 has found, which follow in
 // their order. Collective; the newcomers are in join_request::wait(). Only rank 0 passes newcomers; others pass none. If there are
 // none, it returns no communicator, at the cost of a broadcast of 16 bytes. If a newcomer has ended or does not come in time, or if a
-// rank is lost, it returns no communicator on any rank: continue with the old one, shrink it if vote.gone lists ranks, or try again.
+// rank is lost, it returns no communicator on any rank: continue with the old one if it is intact(), otherwise shrink it.
 // Over shared memory only; all processes have the same user.
-// Throws error: as a broadcast and communicator::agree. A rank that cannot take part, because it has caught an error of another
-// call, calls agree instead, once; then the others do not wait for it.
+// Throws error: as a broadcast and communicator::agree. A rank that catches an error, of grow or of another call while others may be
+// in grow, calls comm.agree(0) once, and then shrink(): the others' grow ends with that vote, and is not intact().
 //
-//   if (auto larger = tutti::grow(comm, "my-run", waiting); larger.comm) comm = *std::move(larger.comm);
+//   auto larger = tutti::grow(comm, "my-run", waiting);
+//   if (larger.comm) comm = *std::move(larger.comm);
+//   else if (!larger.intact()) comm = comm.shrink();
 grown grow(communicator<shm>& comm, std::string const& name, newcomers const& found, grow_options const& options = {},
            std::source_location where = std::source_location::current());
 
-// In a process that is to join ranks: while this exists, they find it under this name and number.
+// In a process that is to join ranks: while this exists, they find it under this name and number. Destroy it once a call on the new
+// communicator has succeeded: ranks that still find it invite it again, and their grow() then waits for nothing.
 class join_request {
  public:
   // Throws error: system if another process has the same name and number.
@@ -77,10 +85,11 @@ class join_request {
     std::uint64_t word;  // grow_options::word of the ranks
   };
   // Waits until the ranks have called grow, and this process is one of them; if a meeting fails, until the next one. The ranks may
-  // have failed to meet although this process has not: they then use the old communicator, and this one's calls never complete.
-  // So begin with a call that all make, and call wait() again if that fails. `within`: how long a meeting may take.
-  // Throws error: timeout after `most`; bad_argument if the ranks turn this process away.
-  joined wait(std::chrono::nanoseconds most, std::chrono::nanoseconds within = std::chrono::seconds(5));
+  // have kept the old communicator although this process has the new one, whose first call then throws (rank_left, or timeout). So
+  // begin with a call that all make, such as a barrier, and call wait() again if it throws.
+  // Throws error: timeout after `most`; bad_argument if the ranks turn this process away; mismatch if they use another version of
+  // tutti.
+  joined wait(std::chrono::nanoseconds most);
 
  private:
   detail::open_door door_;

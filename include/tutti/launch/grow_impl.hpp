@@ -57,10 +57,12 @@ TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcom
   }
   static std::vector<detail::newcomer> const none;
   try {
-    out.comm.emplace(detail::admit(
-        comm, name,
-        {.generation = options.word, .meeting = meeting, .ranks = comm.size() + static_cast<std::int32_t>(count)},
-        comm.is_main() ? detail::newcomers_of::list(found) : none, options.within));
+    out.comm.emplace(detail::admit(comm, name,
+                                   {.generation = options.word,
+                                    .meeting = meeting,
+                                    .within = options.within.count(),
+                                    .ranks = comm.size() + static_cast<std::int32_t>(count)},
+                                   comm.is_main() ? detail::newcomers_of::list(found) : none));
   } catch (error const& e) {
     out.why = e.happened();
   }
@@ -71,13 +73,15 @@ TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcom
 
 TUTTI_INLINE join_request::join_request(std::string name, int number) : door_(std::move(name), number) {}
 
-TUTTI_INLINE join_request::joined join_request::wait(std::chrono::nanoseconds most, std::chrono::nanoseconds within) {
+TUTTI_INLINE join_request::joined join_request::wait(std::chrono::nanoseconds most) {
   detail::countdown until(most);
+  std::string failure;  // of the last meeting
   while (true) {
-    detail::invitation const invited = door_.wait(until);
+    detail::invitation const invited = door_.wait(until, failure);
     try {
-      return {door_.join_as(invited, within), invited.generation};
-    } catch (error const&) {  // it may be asked again
+      return {door_.join_as(invited), invited.generation};
+    } catch (error const& e) {  // it may be asked again
+      failure = e.happened();
     }
   }
 }

@@ -26,6 +26,7 @@ struct invitation {
   std::uint64_t layout = 0;      // of the segment
   std::uint64_t generation = 0;  // grow_options::word: for elastic training, the generation of the group to be
   std::uint64_t meeting = 0;     // no two meetings have the same
+  std::int64_t within = 0;       // nanoseconds that the meeting may take
   std::int32_t rank = 0,
                ranks = 0;  // no ranks: nobody will ask this process to join, because what it waits for is over
 };
@@ -48,7 +49,7 @@ struct newcomer {
 // succeeded.
 // Throws error: timeout, rank_lost, mismatch, system.
 [[gnu::cold]] communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
-                                      std::vector<newcomer> const& newcomers, std::chrono::nanoseconds limit);
+                                      std::vector<newcomer> const& newcomers);
 
 // In the process that joins: others find it while this exists.
 class open_door {
@@ -56,10 +57,11 @@ class open_door {
   // Throws error: system, as where another process has the number.
   [[gnu::cold]] open_door(std::string job, int number);
 
-  // Waits until rank 0 invites this process. Throws error: timeout; bad_argument if rank 0 turns it away.
-  [[gnu::cold]] invitation wait(countdown& until);
+  // Waits until rank 0 invites this process. `failure`: why the last meeting failed, if there was one.
+  // Throws error: timeout; bad_argument if rank 0 turns it away; mismatch.
+  [[gnu::cold]] invitation wait(countdown& until, std::string const& failure);
   // Throws error as admit does; wait again then.
-  [[gnu::cold]] communicator<shm> join_as(invitation const& invited, std::chrono::nanoseconds limit);
+  [[gnu::cold]] communicator<shm> join_as(invitation const& invited);
 
  private:
   std::string job_;

@@ -42,8 +42,8 @@ TUTTI_INLINE void send_to(newcomer const& one, invitation what) {
 TUTTI_INLINE void turn_away(newcomer const& one) { send_to(one, {}); }
 
 TUTTI_INLINE communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
-                                     std::vector<newcomer> const& newcomers, std::chrono::nanoseconds limit) {
-  countdown until(limit);
+                                     std::vector<newcomer> const& newcomers) {
+  countdown until(std::chrono::nanoseconds(next.within));
   auto& members = comm.engine();
   std::vector<process_watch> guests;
   for (newcomer const& one : newcomers) guests.emplace_back().begin(one.connection);
@@ -70,13 +70,19 @@ TUTTI_INLINE open_door::open_door(std::string job, int number) : job_(std::move(
                  "check whether another process has the same number; let the sandbox allow abstract Unix sockets");
 }
 
-TUTTI_INLINE invitation open_door::wait(countdown& until) {
+TUTTI_INLINE invitation open_door::wait(countdown& until, std::string const& failure) {
   host_ = descriptor();
   while (true) {
     pollfd waiting[]{{listener_.get(), POLLIN, 0}, {host_.get(), POLLIN, 0}};
     running_clock::rest rest;
     ::poll(waiting, 2, 100);
     rest.end();
+    if (until.passed() && !failure.empty())
+      throw error(
+          {.code = error_code::timeout,
+           .what = join(
+               {"the ranks of this job asked this process to join, but no meeting succeeded; the last one: ", failure}),
+           .way_out = "remove that cause, or wait longer"});
     if (until.passed())
       throw error(
           {.code = error_code::timeout,
@@ -98,17 +104,17 @@ TUTTI_INLINE invitation open_door::wait(countdown& until) {
       if (out.ranks > 0) return out;
       throw error(
           {.code = error_code::bad_argument,
-           .what = "the ranks of this job have turned this process away: what it is to join is over",
+           .what = "the ranks of this job have turned this process away: what it was to join is over",
            .way_out =
-               "with elastic_loop, make a single one in a program whose lost ranks are to be replaced: a process that "
-               "starts again begins with the first"});
+               "end this process, or wait under another name; with elastic_loop, make a single loop in a program whose "
+               "lost ranks are to be replaced: a process that starts again begins with the first"});
     }
     host_ = descriptor();  // it has changed its mind, or is gone
   }
 }
 
-TUTTI_INLINE communicator<shm> open_door::join_as(invitation const& invited, std::chrono::nanoseconds limit) {
-  countdown until(limit);
+TUTTI_INLINE communicator<shm> open_door::join_as(invitation const& invited) {
+  countdown until(std::chrono::nanoseconds(invited.within));
   process_watch host;
   host.begin(host_);
   auto const gone = [&](int rank) { return rank == 0 && host.ended(); };

@@ -131,7 +131,7 @@ class message_channels {
   template <int Track>
   std::byte* claim(int to, std::size_t bytes) noexcept {
     if constexpr (prefetches_messages<Transport> && Track == message_track)
-      if (sent_in_a_row_ > 1 && !gauge_.streams(bytes))
+      if (sent_in_a_row_ > 1 && !gauge_.streams_in_a_row(bytes))
         return transport_.claim_in_a_row(to, Track, bytes, alignof(message_head));
     return transport_.claim(to, Track, bytes, alignof(message_head));
   }

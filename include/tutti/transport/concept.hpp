@@ -281,7 +281,9 @@ template <class T>
 concept excludes_ranks = holds_votes<T> && requires(T t, T const c, int rank, std::vector<int> const& gone) {
   { t.exclude(gone) } noexcept;
   { c.excluded(rank) } noexcept -> std::same_as<bool>;
-  { c.marked_as_excluded(rank) } noexcept -> std::same_as<bool>;  // true of all excluded ranks, where this one is
+  {
+    c.marked_as_excluded(rank)
+  } noexcept -> std::same_as<bool>;  // once this rank is excluded: true of every excluded rank
 };
 
 // Whether it survives the loss of a rank is known only at run time. shrink() then needs all survivors.

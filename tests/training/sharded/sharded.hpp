@@ -565,7 +565,10 @@ void check_deferred_misuse(Comm& comm) {
   }
   std::size_t const large = std::size_t{1} << 33;
   expect_error(error_of([&] { return made(comm, {.parameters = {{{large, large}, "weights"}}}); }),
-               error_code::bad_argument, "parameter 0 (weights) has more elements than can be counted");
+               error_code::bad_argument, "parameter 0 (weights) gives the model more elements than can be counted");
+  std::vector<training::deferred_parameter> const many(64, {{large << 25}});
+  expect_error(error_of([&] { return made(comm, {.parameters = many}); }), error_code::bad_argument,
+               "parameter 1 gives the model more elements than can be counted");
   training::deferred_model<float> const unreadable{.parameters = {{{4, 3}, "weights"}, {{}, "offset"}},
                                                    .fill = [](std::size_t i, std::span<float> values) {
                                                      if (i == 1 && values.size() == 1)

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <cstdint>
 
-#include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/shared_memory/cores.hpp"
 
 namespace {
 

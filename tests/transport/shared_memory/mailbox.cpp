@@ -75,6 +75,27 @@ TEST_CASE("a full channel has no free slot until the receiver releases one") {
   CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
 }
 
+TEST_CASE("four messages of up to 4 KiB in a row have close places, and further ones slots") {
+  pair p;
+  std::vector<std::byte*> places;
+  for (std::size_t i = 0; i <= close_places; ++i) {
+    places.push_back(p.a.claim_in_a_row(1, 0, max_close_bytes_in_a_row, 4));
+    REQUIRE(places[i] != nullptr);
+    std::memset(places[i], static_cast<int>(i), max_close_bytes_in_a_row);
+    p.a.publish(1, 0, max_close_bytes_in_a_row, false, 7);
+  }
+  for (std::size_t i = 0; i <= close_places; ++i) {
+    arrival const got = p.b.peek(0, 0, 7);
+    REQUIRE(got);
+    CHECK(got.data == places[i]);
+    for (std::size_t k : {std::size_t{0}, max_close_bytes_in_a_row - 1})
+      CHECK(got.data[k] == static_cast<std::byte>(i));
+    p.b.release(0, 0);
+  }
+  CHECK(p.a.claim_in_a_row(1, 0, max_close_bytes_in_a_row, 4) == places[1]);
+  CHECK(p.a.claim(1, 0, max_close_bytes_in_a_row, 4) != places[1]);  // alone, it has a slot
+}
+
 TEST_CASE("a message of another call is a mismatched") {
   pair p;
   send(p.a, 1, 0, {1}, 7);

@@ -114,7 +114,13 @@ TUTTI_INLINE growth::attempt growth::meet(communicator<shm>& comm, newcomers con
   broadcast(comm, out.numbers, 0, {}, where);
   int rank = comm.size();
   for (int const number : out.numbers) roster_.note(number, rank++, training::member_state::recovering, "");
-  out.result = grow(comm, name_, found, options, where);
+  try {
+    out.result = grow(comm, name_, found, options, where);
+  } catch (error const& e) {
+    out.result.why = e.happened();
+    give_up(out);
+    throw;
+  }
   return out;
 }
 
@@ -127,7 +133,7 @@ TUTTI_INLINE void growth::give_up(attempt const& failed) {
 
 TUTTI_INLINE communicator<shm> growth::enter(std::uint64_t& generation) {
   if (!door_) door_.emplace(name_, number_);
-  auto [made, word] = door_->wait(options_.asked_within, options_.join_within);
+  auto [made, word] = door_->wait(options_.asked_within);
   generation = word;
   return std::move(made);
 }

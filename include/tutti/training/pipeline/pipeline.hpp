@@ -60,8 +60,9 @@ namespace tutti::training {
 // Memory    on rank r, live(shape, r) inputs of stages; `prefetch` buffers of what arrives; what is on its way
 // Errors    if a function throws on one rank, that rank gets its exception, and the others `revoked`, which names rank,
 //           pass, microbatch and stage. If some ranks call run() and others evaluate(), they get `mismatch`, or
-//           `revoked` if another rank has noticed first. If a rank is lost, the others get an error that names it. A call returns on a rank only after all ranks have completed it.
-//           Afterwards destroy this object, and make a new one on the communicator that shrink() returns.
+//           `revoked` if another rank has noticed first; both name a rank of each side. If a rank is lost, the others get
+//           an error that names it. After an error destroy this object, and make a new one on the communicator that
+//           shrink() returns. A call returns on a rank only after all ranks have completed it.
 // Cost      besides the messages, two small all_reduces per batch
 template <element T, transport Transport>
 class pipeline {
@@ -141,13 +142,19 @@ class pipeline {
       std::array loss{std::accumulate(losses_.begin(), losses_.end(), 0.0)};
       all_reduce(comm_, loss, sum{}, {}, where);  // after it, no other rank can fail in this batch
       return loss[0];
-    } catch (...) {
-      revoke(tutti::detail::with_reason("a batch of a pipeline has failed there"));
-      messages_.abandon();
-      tutti::detail::buckets_in_flight::wait_quietly(comparison_);
+    } catch (error const&) {
+      end_batch();
       if (!difference_.empty()) throw_mismatch(where);
       throw;
+    } catch (...) {
+      end_batch();
+      throw;
     }
+  }
+  void end_batch() {
+    revoke(tutti::detail::with_reason("a batch of a pipeline has failed there"));
+    messages_.abandon();
+    tutti::detail::buckets_in_flight::wait_quietly(comparison_);
   }
   // Ranks that run a batch wait for gradients, which those that evaluate it do not send. So ranks compare their calls while they
   // compute, and the one that finds a difference ends the messages for which it may be waiting.

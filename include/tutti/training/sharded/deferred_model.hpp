@@ -22,9 +22,10 @@ struct deferred_parameter {
   std::string name{};
 };
 
-// A model that may be larger than the memory of one rank. sharded_data_parallel calls fill(parameter, values) once for each
-// parameter, on rank 0, in the order of the list, so one random engine may draw them all. In stage 3, a unit at a time exists
-// there; it is divided before the next one is filled. `values` are zero at first, and stay so without a function.
+// A model that may be larger than the memory of one rank. On rank 0, sharded_data_parallel calls fill(parameter, values) once for
+// each parameter, in the order of the list, so one random engine may draw them all. In stage 3, only one unit is in memory at a
+// time: it is divided among the ranks before the next one is filled. `values` are zero when fill is called; without fill, all
+// parameters are zero.
 //
 //   tutti::training::deferred_model<float> const deferred{
 //       .parameters = {{{64, 512}, "weights"}, {{64}, "offsets"}},
@@ -45,7 +46,7 @@ struct model_outline {
   std::vector<std::size_t> counts{};
   std::vector<std::string> names{}, lines{};
 };
-// Throws bad_argument if the elements of a shape cannot be counted.
+// Throws bad_argument if the elements of the model cannot be counted.
 model_outline outline_of(std::span<training::deferred_parameter const> all, int rank, std::source_location where);
 // Throws bad_argument if arrays share memory: shards are copies, so what was shared would no longer be.
 template <class T>

@@ -17,17 +17,18 @@ namespace tutti::detail {
 
 TUTTI_INLINE model_outline outline_of(std::span<training::deferred_parameter const> all, int rank,
                                       std::source_location where) {
-  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / 16;  // elements, of at most 16 bytes
+  std::size_t left = std::numeric_limits<std::ptrdiff_t>::max() / 16;  // elements of the model, of at most 16 bytes
   model_outline out;
   for (training::deferred_parameter const& p : all) {
     std::string const name = parameter_name(out.counts.size(), p.name);
     std::size_t count = 1;
     for (std::size_t const extent : p.shape) {
-      if (extent > 0 && count > most / extent)
-        refuse(rank, name + " has more elements than can be counted", "pass the extents of its dimensions as its shape",
-               where);
+      if (extent > 0 && count > left / extent)
+        refuse(rank, name + " gives the model more elements than can be counted",
+               "pass the extents of its dimensions as its shape", where);
       count *= extent;
     }
+    left -= count;
     out.lines.push_back(name + " of shape " + parameter_shape(count, p.shape, name, rank, where));
     out.counts.push_back(count);
     out.names.push_back(name);

@@ -18,8 +18,8 @@
 
 namespace tutti::detail {
 
-// Linux divides time among control groups with a share of the processor and, outside them, among sessions. The paths of control groups
-// are equal in containers that each have a namespace of them.
+// Linux divides time among control groups with a share of the processor and, outside them, among sessions. Containers with
+// namespaces of control groups of their own may see equal paths, so the namespace counts, too.
 TUTTI_INLINE std::uint64_t time_group() {
   std::string const session = read_file("/proc/self/autogroup").value_or(""),  // "/autogroup-12 nice 0"
       groups = read_file("/proc/self/cgroup").value_or("");

@@ -169,7 +169,7 @@ class mailbox {
     readers_lag_ = all_read_ + 1 < round;
     return round <= all_read_ + sets;
   }
-  // Whether that is known of far lines without a look.
+  // Whether all peers are already known to have read the far lines that this round overwrites. Looks nothing up.
   bool packets_known_read(std::uint64_t round) const noexcept { return round <= all_read_ + far_sets_; }
   // Whether a peer had yet to read the round before this one when its progress was last looked up.
   bool readers_lag() const noexcept { return readers_lag_; }
@@ -285,7 +285,7 @@ class mailbox {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
   }
-  // Whether the receiver has released the message that last had the place of the next.
+  // Whether the next message's close place is free: the receiver has released the message that used it last.
   static bool has_close_place(sender& out) noexcept {
     return out.published - out.consumed < close_places || (refresh(out) && out.published - out.consumed < close_places);
   }
