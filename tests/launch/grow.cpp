@@ -23,8 +23,8 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
-using namespace tutti::testing;
 using namespace std::chrono_literals;
+using tutti::testing::error_of, tutti::testing::expect, tutti::testing::expect_error, tutti::testing::fork_rank;
 
 namespace {
 

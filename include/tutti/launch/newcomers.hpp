@@ -59,7 +59,7 @@ class open_door {
 
   // Waits until rank 0 invites this process. `failure`: why the last meeting failed, if there was one.
   // Throws error: timeout; bad_argument if rank 0 turns it away; mismatch.
-  [[gnu::cold]] invitation wait(countdown& until, std::string const& failure);
+  [[gnu::cold]] invitation wait(countdown& until, std::string const& failure = {});
   // Throws error as admit does; wait again then.
   [[gnu::cold]] communicator<shm> join_as(invitation const& invited);
 
