@@ -21,15 +21,15 @@ namespace {
 using variables = std::vector<std::pair<char const*, char const*>>;
 
 // An environment with these variables and no others.
-struct environment {
-  explicit environment(variables const& set) {
+struct environment_of_launcher {
+  explicit environment_of_launcher(variables const& set) {
     ::clearenv();
     for (auto const& [name, value] : set) ::setenv(name, value, 1);
   }
 };
 
 std::string refusal(variables const& set) {
-  environment const e(set);
+  environment_of_launcher const e(set);
   try {
     find_place();
   } catch (error const& why) {
@@ -96,7 +96,7 @@ TEST_CASE("every launcher is found") {
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"TUTTI_RANK", "1"}, {"TUTTI_SIZE", "2"}, {"TUTTI_JOB", "x"}},
        {1, 2, 2, "tutti-run", "2-x"}}};
   for (auto const& one : cases) {
-    environment const e(one.set);
+    environment_of_launcher const e(one.set);
     place const found = find_place();
     CAPTURE(one.expected.launcher);
     CHECK(found.rank == one.expected.rank);
