@@ -58,7 +58,7 @@ TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcom
   static std::vector<detail::newcomer> const none;
   try {
     out.comm.emplace(detail::admit(comm, name,
-                                   {.generation = options.word,
+                                   {.word = options.word,
                                     .meeting = meeting,
                                     .within = options.within.count(),
                                     .ranks = comm.size() + static_cast<std::int32_t>(count)},
@@ -79,7 +79,7 @@ TUTTI_INLINE join_request::joined join_request::wait(std::chrono::nanoseconds mo
   while (true) {
     detail::invitation const invited = door_.wait(until, failure);
     try {
-      return {door_.join_as(invited), invited.generation};
+      return {door_.join_as(invited), invited.word};
     } catch (error const& e) {  // it may be asked again
       failure = e.happened();
     }

@@ -23,10 +23,10 @@ struct newcomers_of;
 struct invitation {
   static constexpr std::uint64_t sign = 0x6a6f696e7475;
   std::uint64_t sender = sign;
-  std::uint64_t layout = 0;      // of the segment
-  std::uint64_t generation = 0;  // grow_options::word: for elastic training, the generation of the group to be
-  std::uint64_t meeting = 0;     // no two meetings have the same
-  std::int64_t within = 0;       // nanoseconds that the meeting may take
+  std::uint64_t layout = 0;   // of the segment
+  std::uint64_t word = 0;     // grow_options::word
+  std::uint64_t meeting = 0;  // no two meetings have the same
+  std::int64_t within = 0;    // nanoseconds that the meeting may take
   std::int32_t rank = 0,
                ranks = 0;  // no ranks: nobody will ask this process to join, because what it waits for is over
 };
