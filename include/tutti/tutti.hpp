@@ -25,7 +25,6 @@
 #include "tutti/collective/scan.hpp"
 #include "tutti/collective/scatter.hpp"
 #include "tutti/collective/split.hpp"
-#include "tutti/launch/grow.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/local.hpp"
 #include "tutti/launch/run.hpp"

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <tutti/grow.hpp>
 #include <tutti/tutti.hpp>
 
 #include "support/forked_rank.hpp"

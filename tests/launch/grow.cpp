@@ -20,6 +20,7 @@
 
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
+#include "tutti/grow.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
