@@ -125,13 +125,14 @@ TEST_CASE("all ranks see the same fault") {
     ranks group(count, count);
     program p = group.running([&](int rank) {
       detail::board board = group[rank].notices();
-      if (rank < 2) board.raise({10 + rank, rank, 1 - rank, std::string("fault")});
+      if (rank < 2) board.raise({static_cast<error_code>(10 + rank), rank, 1 - rank, std::string("fault")});
       std::optional<detail::fault> found;
       wait_for([&] { return board.faulty(); });
       found = board.find_fault();
       expect(found.has_value(), "a fault is not found");
-      expect(found->text == "fault" && found->code == 10 + found->rank, "a fault is torn");
-      seen[static_cast<std::size_t>(rank)] = found->code;
+      int const code = static_cast<int>(found->code);
+      expect(found->text == "fault" && code == 10 + found->rank, "a fault is torn");
+      seen[static_cast<std::size_t>(rank)] = code;
     });
     p.at_end = [&] {
       for (int r = 1; r < count; ++r)
@@ -155,7 +156,7 @@ TEST_CASE("no peer reads the arrays of a rank that has given up") {
       [&](int rank) {
         detail::board board = group[rank].notices();
         if (rank == 0) {
-          board.raise({10, 0, -1, std::string("fault")});
+          board.raise({error_code::rank_left, 0, -1, std::string("fault")});
           wait_for([&] { return !board.reading(1); });
           array[0] = 1;  // the caller frees it
           return;

@@ -166,15 +166,16 @@ TEST_CASE("a rank dies while it reports a fault: all others report the same one"
     mortal_ranks group(3, 3, 0);
     program p = group.running([&](int rank) {
       detail::board board = group[rank].notices();
-      if (rank == 0 || (others_find_one && rank == 1)) board.raise({10 + rank, rank, -1, "found"});
+      if (rank == 0 || (others_find_one && rank == 1))
+        board.raise({static_cast<error_code>(10 + rank), rank, -1, "found"});
       if (rank == 0) return;
       wait_for([&] { return board.faulty() || group.lost(); });
-      if (!board.faulty()) board.raise({20 + rank, rank, 0, "lost"});
+      if (!board.faulty()) board.raise({static_cast<error_code>(20 + rank), rank, 0, "lost"});
       std::optional<detail::fault> const found = board.find_fault();
       expect(found.has_value(), "a fault is not found");
-      expect(found->code % 10 == found->rank && found->text == (found->code < 20 ? "found" : "lost"),
-             "a fault is torn");
-      seen[static_cast<std::size_t>(rank)] = found->code;
+      int const code = static_cast<int>(found->code);
+      expect(code % 10 == found->rank && found->text == (code < 20 ? "found" : "lost"), "a fault is torn");
+      seen[static_cast<std::size_t>(rank)] = code;
     });
     p.at_end = [&] { expect(seen[1] == seen[2], "survivors see different faults"); };
     result const r = holds(

@@ -33,12 +33,12 @@ TEST_CASE("the first fault counts, at every rank") {
   board first(view, 0), second(view, 1);
   CHECK(!first.faulty());
   CHECK(!first.find_fault());
-  second.raise({3, 1, 0, "found by rank 1"});
-  first.raise({4, 0, 1, "found later"});
+  second.raise({error_code::rank_lost, 1, 0, "found by rank 1"});
+  first.raise({error_code::rank_left, 0, 1, "found later"});
   for (board const* b : {&first, &second}) {
     REQUIRE(b->faulty());
     CHECK(b->find_fault()->text == "found by rank 1");
-    CHECK(b->find_fault()->code == 3);
+    CHECK(b->find_fault()->code == error_code::rank_lost);
     CHECK(b->find_fault()->rank == 1);
     CHECK(b->find_fault()->peer == 0);
   }
@@ -52,7 +52,7 @@ TEST_CASE("faults and names that are too long are cut between characters") {
   for (int i = 0; i < 600; ++i) text += "€";  // 3 bytes
   self.introduce(1, text);
   CHECK(self.name(0, 1) == text.substr(0, 57));
-  self.raise({3, 0, 1, text});
+  self.raise({error_code::rank_lost, 0, 1, text});
   CHECK(self.find_fault()->text == text.substr(0, 1002));
 }
 
@@ -60,10 +60,10 @@ TEST_CASE("a rank that dies while it writes a fault has raised none") {
   two_pages memory;
   segment const view = memory.view();
   view.rank(1).found.taken = true;
-  view.rank(1).found.code = 3;
+  view.rank(1).found.code = error_code::rank_lost;
   board survivor(view, 0);
   CHECK(!survivor.faulty());
-  survivor.raise({5, 0, 1, "rank 1 ended"});
+  survivor.raise({error_code::rank_lost, 0, 1, "rank 1 ended"});
   REQUIRE(survivor.faulty());
   CHECK(survivor.find_fault()->text == "rank 1 ended");
 }

@@ -257,8 +257,7 @@ template <class Describe>
 void engine<Transport>::give_up(Describe const& what) noexcept {
   if (notices_->faulty()) return;
   auto const text = [&] { return join({"rank ", rank(), " gave up ", what(), " because of an exception"}); };
-  notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), text_or(text, "out of memory"),
-                   circumstance::exception});
+  notices_->raise({error_code::rank_left, rank(), rank(), text_or(text, "out of memory"), circumstance::exception});
   transport().wake_all();
   this->withdraw();
 }

@@ -169,7 +169,7 @@ template <transport Transport>
 void faults<Transport>::revoke(std::string_view why) {
   process.expect_this({});
   if (ranks() == 1) return close(why, way_out(error_code::revoked), rank());
-  notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
+  notices_->raise({error_code::revoked, rank(), rank(), std::string(why)});
   transport_->wake_all();
 }
 
@@ -183,8 +183,7 @@ void faults<Transport>::revoke_for_survivors() {
   if (gone == ranks()) return revoke(shrinks);
   error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
   auto const why = states().why_gone(gone);
-  notices_->raise({static_cast<int>(code), rank(), gone,
-                   join({states().departure(code, gone), ", and ", shrinks, why.text}), why.when});
+  notices_->raise({code, rank(), gone, join({states().departure(code, gone), ", and ", shrinks, why.text}), why.when});
   transport_->wake_all();
 }
 
@@ -204,7 +203,7 @@ template <transport Transport>
 void faults<Transport>::repeat(error const& lost) {
   process.expect_this({});
   if (ranks() == 1) return;
-  notices_->raise({static_cast<int>(lost.code()), rank(), lost.peer(), lost.happened()});
+  notices_->raise({lost.code(), rank(), lost.peer(), lost.happened()});
   transport_->wake_all();
 }
 
@@ -260,8 +259,7 @@ void faults<Transport>::report_fault(std::source_location where, who_finds_it wh
   fault const found = is_excluded() ? exclusion()
                                     : await_fault([&] { return notices_->find_fault(); },
                                                   [&] { transport_->nap([] { return false; }); });
-  auto const code = static_cast<error_code>(found.code);
-  error const out({code, rank(), found.peer, found.text, way_out(code, found.when), where});
+  error const out({found.code, rank(), found.peer, found.text, way_out(found.code, found.when), where});
   recorder_->note_error(out.what(), sequence(), *notices_);
   throw out;
 }
@@ -278,7 +276,7 @@ fault faults<Transport>::exclusion() const {
   if constexpr (excludes_ranks<Transport>)
     for (int r = 0; r < ranks(); ++r)
       if (!transport_->marked_as_excluded(r)) survivors.push_back(r);
-  return {static_cast<int>(error_code::excluded), rank(), -1,
+  return {error_code::excluded, rank(), -1,
           join({"rank ", rank(), " was excluded: it did not join a shrink in time, and the survivors (",
                 list_of(survivors), ") continue without it"})};
 }

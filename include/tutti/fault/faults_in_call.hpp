@@ -139,7 +139,7 @@ void faults_in_call<Transport>::report_part(error const& e, std::vector<int> con
   expect_agreement();
   if (notices_->faulty()) this->report_fault(where, this->in_call);
   if (gone && peer >= 0) raise_gone(e.code(), peer, where);
-  this->raise({static_cast<int>(e.code()), rank(), peer,
+  this->raise({e.code(), rank(), peer,
                join({"in its part between the ranks {", list_of(members), "}, renumbered from 0: ", e.happened()})},
               where, this->in_call);
 }
@@ -167,16 +167,16 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
     absent = join({"; all ranks have arrived, but at least one of them makes no progress",
                    doubt_about_schedule(*notices_, rank(), ranks(), sequence())});
   double const seconds = std::chrono::duration<double>(timeout).count();
-  this->raise({static_cast<int>(error_code::timeout), rank(), first,
-               join({this_call(), " did not complete within ", seconds, " s", absent}),
-               first < 0 ? circumstance::all_arrived : circumstance::usual},
-              where, this->in_call);
+  this->raise(
+      {error_code::timeout, rank(), first, join({this_call(), " did not complete within ", seconds, " s", absent}),
+       first < 0 ? circumstance::all_arrived : circumstance::usual},
+      where, this->in_call);
 }
 
 template <transport Transport>
 void faults_in_call<Transport>::report(protocol_violation const& s, std::source_location where) {
   if (s.refused != 0)
-    this->raise({static_cast<int>(error_code::system), rank(), s.peer,
+    this->raise({error_code::system, rank(), s.peer,
                  join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused),
                        ", in ", this_call()})},
                 where, this->in_call);
@@ -188,7 +188,7 @@ void faults_in_call<Transport>::report(protocol_violation const& s, std::source_
           ? join({"a message of another call came from rank ", s.peer, ", which is ", states().last_call(s.peer)})
           : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " or more bytes" : " bytes", " where rank ", rank(),
                   " expects ", s.expected, s.expected_more ? " or more" : "", " (slice by slice)"});
-  this->raise({static_cast<int>(error_code::mismatch), rank(), s.peer,
+  this->raise({error_code::mismatch, rank(), s.peer,
                join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())})},
               where, this->in_call);
 }
@@ -246,7 +246,7 @@ template <transport Transport>
 void faults_in_call<Transport>::raise_gone(error_code code, int peer, std::source_location where) {
   auto const why = states().why_gone(peer);
   this->raise(
-      {static_cast<int>(code), rank(), peer,
+      {code, rank(), peer,
        join({states().departure(code, peer), ", while rank ", rank(), " is in ", this_call(), why.text}), why.when},
       where, this->in_call);
 }
@@ -259,7 +259,7 @@ std::string faults_in_call<Transport>::disagreement(int peer, std::uint64_t call
 
 template <transport Transport>
 void faults_in_call<Transport>::raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
-  this->raise({static_cast<int>(error_code::mismatch), rank(), peer, disagreement(peer, call)}, where, this->in_call);
+  this->raise({error_code::mismatch, rank(), peer, disagreement(peer, call)}, where, this->in_call);
 }
 
 template <transport Transport>

@@ -147,7 +147,7 @@ class message_faults {
                    .way_out = when == circumstance::message ? way_out_of_fault(code, when, false)
                                                             : "start the other end of the message first",
                    .where = where});
-    engine_.raise({static_cast<int>(code), engine_.rank(), peer, what, when}, where);
+    engine_.raise({code, engine_.rank(), peer, what, when}, where);
   }
 
   engine<Transport>& engine_;

@@ -29,7 +29,8 @@ inline call_words at_place(call_words call, std::uint64_t place) noexcept {
 }
 
 struct fault {
-  int code, rank, peer;
+  error_code code;
+  int rank, peer;
   std::string text;
   circumstance when = circumstance::usual;
 };
@@ -59,7 +60,7 @@ template <class Find, class Nap>
   std::optional<fault> found = find();
   for (; !found && !until.passed(); found = find()) nap();
   if (found) return *std::move(found);
-  return {static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
+  return {error_code::rank_lost, -1, -1, "a rank ended while it reported a fault"};
 }
 
 }  // namespace tutti::detail

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "tutti/core/error.hpp"
 #include "tutti/core/hash.hpp"
 #include "tutti/core/shape.hpp"
 
@@ -139,7 +140,7 @@ enum class circumstance : std::int32_t {
 // A fault that a rank has found. Only its own threads write it; see publish_fault.
 struct fault_record {
   alignas(cache_line) std::atomic<bool> taken;  // by one of its threads
-  std::int32_t code;
+  error_code code;
   std::int32_t rank;
   std::int32_t peer;
   circumstance when;

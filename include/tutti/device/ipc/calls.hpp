@@ -179,9 +179,8 @@ class ipc_calls {
     return out;
   }
   [[noreturn, gnu::cold]] void raise_for_all(error const& e, std::source_location where) {
-    group_.watch().raise({static_cast<int>(e.code()), rank_, rank_,
-                          join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})},
-                         where);
+    group_.watch().raise(
+        {e.code(), rank_, rank_, join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})}, where);
   }
   // The state of the stream while it waits for the readers of this rank's buffer.
   static std::uint32_t end_of(call const& now) { return value_of_block(now.number, 1); }

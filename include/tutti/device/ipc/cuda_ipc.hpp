@@ -123,7 +123,7 @@ class cuda_ipc {
 
   // Ends the calls of all ranks with this error, unless they have a fault already.
   [[gnu::cold]] void give_up(error const& why) noexcept {
-    if (calls_) group().board().raise({static_cast<int>(why.code()), rank(), rank(), why.happened()});
+    if (calls_) group().board().raise({why.code(), rank(), rank(), why.happened()});
   }
 
   // The same because of an exception, if any calls are in flight.

@@ -88,7 +88,7 @@ class device_group {
     if (std::uncaught_exceptions() > 0) give_up_calls();
     bool idle = wait_for([&] { return drained(); }, timeout());
     if (!idle) {
-      all.raise({static_cast<int>(error_code::timeout), rank, rank,
+      all.raise({error_code::timeout, rank, rank,
                  join({"rank ", rank, " closed cuda_ipc, but its calls did not complete in time"})});
       idle = wait_for([&] { return drained(); }, std::chrono::seconds(1));
     }
@@ -112,8 +112,8 @@ class device_group {
   [[gnu::cold]] void give_up_calls() const noexcept {
     if (!has_windows_ && drained()) return;
     int const rank = comm_.rank();
-    board().raise({static_cast<int>(error_code::rank_left), rank, rank,
-                   join({"rank ", rank, " gave up its calls because of an exception"})});
+    board().raise(
+        {error_code::rank_left, rank, rank, join({"rank ", rank, " gave up its calls because of an exception"})});
   }
 
   device_board board() const { return {memory_->base(), comm_.size()}; }

@@ -140,18 +140,18 @@ class nccl_calls {
         if (auto* const node = comm_.engine().levels->only_node()) node->engine().expect_no_fault_anywhere(where);
     }
     if (!over_) return;
-    fault found{static_cast<int>(error_code::rank_left), comm_.rank(), -1, "another rank has ended the calls by NCCL"};
+    fault found{error_code::rank_left, comm_.rank(), -1, "another rank has ended the calls by NCCL"};
     {
       std::lock_guard const lock(guard_);
       if (found_) found = *found_;
     }
     if (may_ask) raise(found, where);
-    throw error({static_cast<error_code>(found.code), comm_.rank(), found.peer, found.text, "see other ranks", where});
+    throw error({found.code, comm_.rank(), found.peer, found.text, "see other ranks", where});
   }
 
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
     if (!alone()) comm_.engine().raise(f, where);
-    throw error({static_cast<error_code>(f.code), comm_.rank(), f.peer, f.text, "NCCL_DEBUG=WARN tells more", where});
+    throw error({f.code, comm_.rank(), f.peer, f.text, "NCCL_DEBUG=WARN tells more", where});
   }
 
  private:
@@ -213,7 +213,7 @@ class nccl_calls {
     if (state == nccl::result::in_progress) state = settle(deadline::after(timeout), [&] { expect_no_fault(where); });
     if (state == nccl::result::success) return;
     expect_no_fault(where);
-    raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
+    raise({error_code::system, comm_.rank(), comm_.rank(),
            join({what, " of rank ", comm_.rank(), " could not begin: ", text_of(state)})},
           where);
   }
@@ -228,7 +228,7 @@ class nccl_calls {
     return -1;
   }
   fault loss_of(int q) {
-    return {static_cast<int>(error_code::rank_lost), comm_.rank(), q,
+    return {error_code::rank_lost, comm_.rank(), q,
             join({comm_.engine().states().departure(error_code::rank_lost, q), ", while rank ", comm_.rank(),
                   " communicates with it by NCCL"})};
   }
@@ -248,7 +248,7 @@ class nccl_calls {
       try {
         look();
       } catch (error const& e) {
-        end({static_cast<int>(e.code()), comm_.rank(), comm_.rank(), e.happened()});
+        end({e.code(), comm_.rank(), comm_.rank(), e.happened()});
       }
     }
   }
@@ -260,12 +260,11 @@ class nccl_calls {
     if (state != nccl::result::success && state != nccl::result::in_progress) {
       if (!broken_) broken_ = deadline::after(grace);
       if (broken_->passed())
-        end({static_cast<int>(error_code::system), comm_.rank(), -1,
-             join({"on rank ", comm_.rank(), ", ", team_.text_of(state)})});
+        end({error_code::system, comm_.rank(), -1, join({"on rank ", comm_.rank(), ", ", team_.text_of(state)})});
       return;
     }
     if (auto const* const late = find_overdue(flights_))
-      end({static_cast<int>(error_code::timeout), comm_.rank(), -1, late->text_if_overdue(comm_.rank())});
+      end({error_code::timeout, comm_.rank(), -1, late->text_if_overdue(comm_.rank())});
   }
   // Ends all calls in flight with a fault that this rank has found.
   [[gnu::cold]] void end(fault f) {

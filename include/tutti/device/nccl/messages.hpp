@@ -188,7 +188,7 @@ class nccl_messages {
   void expect_next(nccl_message<Transport> const& one, std::source_location where) {
     std::uint64_t& next = received_[static_cast<std::size_t>(one.peer())];
     if (one.number() == next++) return;
-    calls_.raise({static_cast<int>(error_code::mismatch), comm_.rank(), one.peer(),
+    calls_.raise({error_code::mismatch, comm_.rank(), one.peer(),
                   join({"rank ", comm_.rank(), " receives message ", one.number(), " by NCCL from rank ", one.peer(),
                         ", counted from 0, where NCCL delivers message ", next - 1,
                         ": receive them in the order in which they are sent, or in one batch"})},

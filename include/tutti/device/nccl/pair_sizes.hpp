@@ -30,7 +30,7 @@ struct pair_sizes {
     for (std::size_t q = 0; q < theirs.size(); ++q)
       if (theirs[q] != expected[q])
         return fault{
-            static_cast<int>(error_code::mismatch), comm.rank(), static_cast<int>(q),
+            error_code::mismatch, comm.rank(), static_cast<int>(q),
             join({"rank ", q, " sent ", theirs[q], " bytes where rank ", comm.rank(), " expects ", expected[q]})};
     return {};
   }

@@ -186,7 +186,7 @@ class cuda_two_level {
       int const peer = e.peer() >= 0 && e.peer() < static_cast<int>(members.size())
                            ? members[static_cast<std::size_t>(e.peer())]
                            : -1;
-      comm_.engine().raise({static_cast<int>(e.code()), comm_.rank(), peer, in_part(members, e)}, now.where);
+      comm_.engine().raise({e.code(), comm_.rank(), peer, in_part(members, e)}, now.where);
     }
   }
   static std::string in_part(std::vector<int> const& members, error const& e) {

@@ -34,7 +34,7 @@ class recorded_calls {
     return "before its first call";
   }
   fault mismatch_with(int q, std::uint32_t own, std::uint32_t theirs) const {
-    return {static_cast<int>(error_code::mismatch), rank_, q,
+    return {error_code::mismatch, rank_, q,
             join({"ranks disagree: rank ", rank_, " calls ", described(rank_, own), ", rank ", q, " calls ",
                   theirs != 0 ? described(q, theirs) : "something else"})};
   }

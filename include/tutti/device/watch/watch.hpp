@@ -97,11 +97,11 @@ class device_watch {
     fault const found =
         await_fault([&] { return board_.find_fault(); }, [] { std::this_thread::sleep_for(nap_length); });
     int const peer = found.peer == rank_ ? found.rank : found.peer;
-    return error({.code = static_cast<error_code>(found.code),
+    return error({.code = found.code,
                   .rank = rank_,
                   .peer = peer,
                   .what = found.text,
-                  .way_out = way_out(static_cast<error_code>(found.code)),
+                  .way_out = way_out(found.code),
                   .where = where});
   }
 
@@ -136,7 +136,7 @@ class device_watch {
   void examine() {
     for (int q = 0; q < board_.ranks(); ++q)
       if (q != rank_ && peers_[static_cast<std::size_t>(q)].ended() && !left(q))
-        return board_.raise({static_cast<int>(error_code::rank_lost), rank_, q,
+        return board_.raise({error_code::rank_lost, rank_, q,
                              join({"the process of rank ", q, " ended ", recorded_.state_of(q), ", while rank ", rank_,
                                    " is ", recorded_.state_of(rank_)})});
     if (auto const found = reported()) return board_.raise(*found);
@@ -164,7 +164,7 @@ class device_watch {
     if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
     for (int q = 0; q < board_.ranks(); ++q)
       if (q != rank_ && left(q) && awaits(q, entry->second) && !may_have_left_after(entry->second))
-        return board_.raise({static_cast<int>(error_code::rank_left), rank_, q,
+        return board_.raise({error_code::rank_left, rank_, q,
                              join({"rank ", q, " left ", recorded_.state_of(q), ", while rank ", rank_, " is ",
                                    recorded_.state_of(rank_)})});
     if (now - since_ < entry->second.timeout) return;
@@ -209,7 +209,7 @@ class device_watch {
     auto const what = kernel_report::from(word);
     std::string text = what.text();
     if (what.kind == kernel_report::missing) text += join({", which is ", recorded_.state_of(what.peer)});
-    return fault{static_cast<int>(what.code()), rank_, what.peer, std::move(text)};
+    return fault{what.code(), rank_, what.peer, std::move(text)};
   }
 
   fault timeout_of(watched_call const& call) const {
@@ -232,7 +232,7 @@ class device_watch {
           "; earlier work can hold up a device, for example a call of another cuda_ipc: the calls of several must have "
           "the same order on all ranks";
     double const seconds = std::chrono::duration<double>(call.timeout).count();
-    return {static_cast<int>(error_code::timeout), rank_, first,
+    return {error_code::timeout, rank_, first,
             join({recorded_.described(rank_, call_), " did not complete within ", seconds, " s", absent})};
   }
 

@@ -112,7 +112,8 @@ class hierarchical : public mpi {
   template <class Make>
   [[gnu::cold]] void make_and_compare(Make&& make) const {
     struct failure {
-      int rank = 0, code = 0;
+      int rank = 0;
+      error_code code{};
       char text[1016]{};
     };
     auto mine = std::make_unique<failure>(), first = std::make_unique<failure>();
@@ -121,10 +122,10 @@ class hierarchical : public mpi {
       mine->rank = ranks();
       make(until);
     } catch (error const& e) {
-      *mine = {rank(), static_cast<int>(e.code()), {}};
+      *mine = {rank(), e.code(), {}};
       e.happened().copy(mine->text, sizeof mine->text - 1);
     } catch (std::exception const& e) {
-      *mine = {rank(), static_cast<int>(error_code::system), {}};
+      *mine = {rank(), error_code::system, {}};
       std::string_view(e.what()).copy(mine->text, sizeof mine->text - 1);
     }
     // Other ranks may use all of their time, and may begin a moment later.
@@ -148,7 +149,7 @@ class hierarchical : public mpi {
     if (failed == ranks()) return;
     if (failed == rank()) *first = *mine;
     complete(MPI_Ibcast(first.get(), sizeof *first, MPI_BYTE, failed, communicator(), &request), request, "MPI_Ibcast");
-    throw error({.code = static_cast<error_code>(first->code),
+    throw error({.code = first->code,
                  .rank = rank(),
                  .peer = failed,
                  .what = detail::join({"rank ", failed, ": ", first->text}),

@@ -226,7 +226,7 @@ class mpi_channels {
       return peer == rank_ ? join({"on rank ", rank_, ": ", text()})
                            : join({"between rank ", rank_, " and rank ", peer, ": ", text()});
     };
-    board_.raise({static_cast<int>(error_code::system), rank_, peer, text_or(what, "out of memory")});
+    board_.raise({error_code::system, rank_, peer, text_or(what, "out of memory")});
   }
 
   [[gnu::cold]] void fail_without_memory(int peer) noexcept {

@@ -186,7 +186,7 @@ class mpi : public detail::mpi_ranks {
     auto const text = [&] {
       return detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call});
     };
-    board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer, detail::text_or(text, "a rank ended")});
+    board_.raise({error_code::rank_lost, rank_, peer, detail::text_or(text, "a rank ended")});
   }
 
   // The state of a meeting of all ranks that close.

@@ -28,7 +28,7 @@ namespace tutti::detail {
 // Members that every call writes are atomic, and written by one thread at a time. The lock guards all others; no thread holds
 // it while it sleeps or waits.
 struct mpi_news {
-  static constexpr int no_fault = -1;
+  static constexpr auto no_fault = static_cast<error_code>(-1);
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   // A rank sends notices only once it has waited this long, because a message to every peer is expensive: at most one
   // message for each 0.8 ms, however many peers there are.
@@ -51,7 +51,8 @@ struct mpi_news {
   struct notice {
     std::uint64_t called = 0, finished = 0;
     bool left = false, knows_fault = false, awaits = false;
-    int fault_code = no_fault, fault_peer = -1;
+    error_code fault_code = no_fault;
+    int fault_peer = -1;
     std::uint64_t leaves_instead_of = 0;      // as leaving_record
     circumstance when = circumstance::usual;  // of the fault, or of the reason to leave
     std::array<known_call, calls_in_notice> calls{};
@@ -163,7 +164,7 @@ struct mpi_news {
       if (received.fault_code != no_fault) faulty.store(true, std::memory_order_release);
       // The other ranks of the same machine see that a process has ended, and tell those that do not.
       int const blamed = received.fault_peer;
-      bool const tells_loss = received.fault_code == static_cast<int>(error_code::rank_lost) && blamed >= 0;
+      bool const tells_loss = received.fault_code == error_code::rank_lost && blamed >= 0;
       if (!mpi_survives() && tells_loss && blamed < ranks() && blamed != rank) note_lost(blamed);
       post_receive();
     }

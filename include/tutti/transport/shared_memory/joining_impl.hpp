@@ -92,7 +92,7 @@ TUTTI_INLINE fault joining::loss_of(segment const& memory, int finder, int rank,
                                     acquaintance const& others) {
   int const name = name_of(rank, others);
   std::uint32_t const process = memory.rank(rank).process;  // 0: it ended before it had recorded it
-  return {static_cast<int>(error_code::rank_lost), finder, name,
+  return {error_code::rank_lost, finder, name,
           detail::join({"rank ", name, process != 0 ? detail::join({" (process ", process, ")"}) : "", what,
                         " before all ranks had joined"})};
 }
@@ -106,7 +106,7 @@ TUTTI_INLINE void joining::refuse(segment const& memory, int rank, acquaintance 
 }
 
 TUTTI_INLINE error joining::refusal(fault const& f) const {
-  return error({.code = static_cast<error_code>(f.code),
+  return error({.code = f.code,
                 .rank = name_of(self_.rank()),
                 .peer = f.peer,
                 .what = f.text,
