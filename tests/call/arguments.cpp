@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -261,5 +262,28 @@ TEST_CASE("one rank alone: every call is a copy at most") {
     broadcast(comm, a, 0);
     all_to_all(comm, a);
     if (a != b) throw std::runtime_error("a copy went wrong");
+  });
+}
+
+TEST_CASE("one rank alone: a negative timeout is refused as among several") {
+  run_threads(1, [](auto& comm) {
+    options const negative{.timeout = std::chrono::seconds(-1)};
+    std::vector<int> v(8, 3);
+    auto const gaps = strided(v.data(), 4, 2);
+    auto const expect_refused = [&](auto const& call) {
+      testing::expect_error(testing::error_of(call), error_code::bad_argument, "options::timeout is negative");
+    };
+    expect_refused([&] { all_reduce(comm, v, negative); });
+    expect_refused([&] { barrier(comm, negative); });
+    expect_refused([&] { broadcast(comm, v, 0, negative); });
+    expect_refused([&] { all_reduce(comm, gaps, sum{}, negative); });
+    expect_refused([&] { all_reduce(async(comm), v, sum{}, negative).wait(); });
+    expect_refused([&] {
+      persistent prepared_before = all_reduce(prepared(comm), v, sum{}, negative);
+      prepared_before.start();
+      prepared_before.wait();
+    });
+    expect_refused([&] { send(comm, v, 0, 0, negative); });
+    if (v != std::vector<int>(8, 3)) throw std::runtime_error("a refused call has changed its array");
   });
 }

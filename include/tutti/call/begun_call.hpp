@@ -56,9 +56,7 @@ class begun_call {
 
  private:
   static tutti::detail::plan const& find_plan(engine<Transport>& on, call_terms const& call) {
-    if (call.timeout.count() < 0)
-      refuse(on.rank(), "options::timeout is negative",
-             "leave it 0 for the timeout of the communicator, or set a positive time", call.where);
+    if (call.timeout.count() < 0) refuse_negative_timeout(on.rank(), call.where);
     on.enter(call.where);
     return on.plans.find(call.asked, [&] { return introduce(on, call); });
   }

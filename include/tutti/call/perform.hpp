@@ -172,6 +172,8 @@ void run_alone_with_gaps(engine<Transport>& on, Call& c) {
 template <class Transport, class Call, class Packing>
 void run_alone(engine<Transport>& on, Call& c, Packing const& packing) {
   on.expect_no_fault({});
+  if (c.timeout.count() < 0) [[unlikely]]
+    refuse_negative_timeout(on.rank(), c.where);
   packing.pack();
   if constexpr (is_gapped<decltype(c.memory)>) run_alone_with_gaps(on, c);
   else c.run_alone();

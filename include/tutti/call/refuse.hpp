@@ -84,6 +84,10 @@ inline constexpr int moved_from = -2;
                .way_out = std::string(way_out),
                .where = where});
 }
+[[noreturn, gnu::cold]] inline void refuse_negative_timeout(int rank, std::source_location where) {
+  refuse(rank, "options::timeout is negative", "leave it 0 for the timeout of the communicator, or set a positive time",
+         where);
+}
 
 [[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
                                         std::source_location where) {

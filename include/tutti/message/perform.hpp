@@ -48,8 +48,7 @@ template <class Comm, class Array>
 [[gnu::cold, gnu::noinline]] inline void refuse_options(int rank, char const* what, bool chooses,
                                                         std::source_location where) {
   if (chooses) refuse(rank, join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
-  refuse(rank, "options::timeout is negative", "leave it 0 for the timeout of the communicator, or set a positive time",
-         where);
+  refuse_negative_timeout(rank, where);
 }
 template <class Comm>
 [[gnu::always_inline]] inline void check_options(Comm& comm, char const* what, options const& o,
