@@ -146,8 +146,8 @@ TEST_CASE(
   CHECK(joined == 4);
 }
 
-// Which of the two has the name when a rank comes depends on the time.
-TEST_CASE("of two jobs that start at once under the same name, one runs or none, and never a mixture") {
+// Which of the two has the name when a rank comes depends on the time, and so does whose rank 1 meets rank 0.
+TEST_CASE("of two jobs that start at once under the same name, at most two ranks meet, and the others are told why") {
   std::string const job = "simultaneous-" + std::to_string(::getpid());
   std::vector<pid_t> processes;
   shared_with_forks<int> joined(2);
