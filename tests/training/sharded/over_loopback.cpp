@@ -63,6 +63,7 @@ TEST_CASE("ranks that gather units in different orders are told so at the end of
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_other_gathers(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_place_of_gathers(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_refused_step(comm); }));
   }
 }
 

@@ -463,6 +463,30 @@ void check_other_gathers(Comm& comm) {
   expect(before == after, "a step with wrong parameters has changed some");
 }
 
+// A step that is refused on one rank changes nothing there, so that rank still has what all have gathered ahead.
+template <class Comm>
+void check_refused_step(Comm& comm) {
+  std::vector<std::vector<float>> parameters{std::vector<float>(8, 1.0f), std::vector<float>(8, 2.0f),
+                                             std::vector<float>(8, 3.0f)};
+  training::sharded_data_parallel model(comm, parameters, training::sgd{.rate = 0}, {.stage = 3});
+  auto const gathered = [&](std::size_t u) {
+    auto const here = model.gather(u);
+    expect(std::ranges::equal(model.parameter(u), parameters[u]), "a unit has other values");
+  };
+  for (int step = 0; step < 3; ++step) {
+    for (std::size_t u = 0; u < 3; ++u) gathered(u);
+    for (std::size_t u = 3; u-- > 0;) {
+      gathered(u);
+      std::ranges::fill(model.gradient(u), 1.0f);
+      model.ready(u);
+      if (u > 0 && comm.rank() == comm.size() - 1)
+        expect_error(error_of([&] { return model.step(), 0; }), error_code::bad_argument,
+                     "no gradient was reported ready of parameter 0");
+    }
+    model.step();
+  }
+}
+
 // Units of different sizes: the error names the lines of the program, not those of the library.
 template <class Comm>
 void check_place_of_gathers(Comm& comm) {

@@ -192,9 +192,10 @@ class sharded_data_parallel {
   // wrong: this throws error: mismatch, or revoked on a rank that learns of it from another, and no parameter has changed.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
-    auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete(where);
+    parameters_.forget_gathered();  // once nothing is refused any more
+    auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     reductions_.end_on_exception([&] {
       parameters_.begin_to_compare_gathers(where);
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
@@ -228,6 +229,7 @@ class sharded_data_parallel {
   // Collective.
   void share(std::source_location where = std::source_location::current()) {
     parameters_.expect_released("share()", where);
+    parameters_.forget_gathered();
     reductions_.end_on_exception([&] {
       for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_, where);
       parameters_.finish_sharing(statistics_);

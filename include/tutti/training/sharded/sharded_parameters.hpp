@@ -153,12 +153,15 @@ class sharded_parameters {
     if (is_whole_ || --units_[index].holders > 0 || is_expected(index)) return;
     drop(index);
   }
-  // Throws bad_argument if a unit has a holder. Forgets those that were gathered ahead, because `call` changes them.
-  void expect_released(std::string_view call, std::source_location where) {
+  // Throws bad_argument if a unit has a holder.
+  void expect_released(std::string_view call, std::source_location where) const {
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (units_[u].holders > 0)
         refuse(comm_.rank(), join({call, " was called while unit ", u, " was gathered"}),
                "destroy the object that gather() returned first", where);
+  }
+  // Forgets the units that were gathered ahead, which are about to change. Ranks that still had them would gather others than this one.
+  void forget_gathered() noexcept {
     for (std::size_t u = 0; u < units_.size(); ++u) drop(u);
     expected_.clear();
     order_.restart();
