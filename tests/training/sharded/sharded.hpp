@@ -593,6 +593,9 @@ void check_deferred_misuse(Comm& comm) {
   std::vector<training::deferred_parameter> const many(64, {{large << 25}});
   expect_error(error_of([&] { return made(comm, {.parameters = many}); }), error_code::bad_argument,
                "parameter 1 gives the model more elements than can be counted");
+  std::vector<training::deferred_parameter> const full{{{large << 25}}, {{(large << 25) - 1}}, {{}}};
+  expect_error(error_of([&] { return made(comm, {.parameters = full}); }), error_code::bad_argument,
+               "parameter 2 gives the model more elements than can be counted");
   training::deferred_model<float> const unreadable{.parameters = {{{4, 3}, "weights"}, {{}, "offset"}},
                                                    .fill = [](std::size_t i, std::span<float> values) {
                                                      if (i == 1 && values.size() == 1)

@@ -22,12 +22,14 @@ TUTTI_INLINE model_outline outline_of(std::span<training::deferred_parameter con
   for (training::deferred_parameter const& p : all) {
     std::string const name = parameter_name(out.counts.size(), p.name);
     std::size_t count = 1;
+    bool fits = true;
     for (std::size_t const extent : p.shape) {
-      if (extent > 0 && count > left / extent)
-        refuse(rank, name + " gives the model more elements than can be counted",
-               "pass the extents of its dimensions as its shape", where);
+      fits = fits && (extent == 0 || count <= left / extent);
       count *= extent;
     }
+    if (!fits || count > left)
+      refuse(rank, name + " gives the model more elements than can be counted",
+             "pass the extents of its dimensions as its shape", where);
     left -= count;
     out.lines.push_back(name + " of shape " + parameter_shape(count, p.shape, name, rank, where));
     out.counts.push_back(count);
