@@ -151,9 +151,8 @@ class data_parallel {
     reductions_.begin();
   }
 
-  // Whether gradients of this rank are ready that are not averaged yet, because neither wait() nor finish() has ended the backward
-  // pass.
-  bool in_pass() const { return reductions_.pass.has_begun() && !reductions_.pass.has_ended(); }
+  // Whether some gradients may not be means yet: from the first ready() of a step to the end of finish().
+  bool in_pass() const { return reductions_.pass.has_begun() || reductions_.pass.has_ended(); }
 
   // After wait() or finish(): whether any rank used this parameter in the step. An optimiser with momentum or weight decay should
   // leave the others alone.

@@ -34,7 +34,8 @@ template <class Model>
 void expect_means(Model& model, std::string_view call, std::source_location where) {
   if constexpr (requires { model.in_pass(); })
     if (model.in_pass())
-      refuse(-1, join({call, " was called during a backward pass"}), "call finish() first, which ends the pass", where);
+      refuse(-1, join({call, " was called before finish(), so some gradients may not be means yet"}),
+             "call finish() first", where);
 }
 
 // A model that computes the norm itself, because its ranks do not all hold the same means.

@@ -19,6 +19,7 @@
 #include "tutti/started/progress.hpp"
 #include "tutti/training/accumulation.hpp"
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/gradient_norm.hpp"
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/deferred_model.hpp"
@@ -160,6 +161,8 @@ class sharded_data_parallel {
     reductions_.end_on_exception([&] { reductions_.end_pass(statistics_, where, [](std::size_t) {}); });
   }
 
+  // Whether some gradients may not be means yet: from the first ready() of a pass to its end.
+  bool in_pass() const { return reductions_.pass.has_begun(); }
   // After finish(): whether any rank has used this parameter since the last step(); after step(), in that step.
   bool used(std::size_t index, std::source_location where = std::source_location::current()) const {
     reductions_.pass.expect_parameter(index, where);
@@ -276,9 +279,7 @@ class sharded_data_parallel {
   // Of those parameters for which counts(parameter) is true.
   template <class Counts>
   double squares_of_gradients(Counts const& counts, std::source_location where) {
-    if (reductions_.pass.has_begun())
-      tutti::detail::refuse(comm_.rank(), "gradient_norm() was called during a backward pass",
-                            "call finish() first, which ends the pass", where);
+    tutti::detail::expect_means(*this, "gradient_norm()", where);
     return reductions_.end_on_exception(
         [&] { return all_reduce(comm_, reductions_.gradients.squares(counts), sum{}, {}, where); });
   }
