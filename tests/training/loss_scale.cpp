@@ -39,6 +39,17 @@ TEST_CASE("gradients that overflow for a long time leave a factor with which oth
   CHECK(scale.update(1) == 1 / loss_scale::least);
 }
 
+TEST_CASE("gradients that are zero for a long time leave a factor that is finite") {
+  loss_scale scale{.growth_after = 1};
+  for (int step = 0; step < 2000; ++step) CHECK(scale.update(0) > 0);
+  CHECK(scale.factor == loss_scale::most);
+  CHECK(scale.update(std::numeric_limits<double>::infinity()) == 0);
+  CHECK(scale.factor == loss_scale::most / 2);
+  loss_scale larger{.factor = 2 * loss_scale::most, .growth_after = 1};
+  CHECK(larger.update(0) > 0);
+  CHECK(larger.factor == 2 * loss_scale::most);  // a program may choose it
+}
+
 TEST_CASE("gradients are clipped by their norm without the factor") {
   loss_scale scale{.factor = 8};
   CHECK(scale.update(8 * 4, 5) == 0.125);

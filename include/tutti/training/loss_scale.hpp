@@ -25,6 +25,8 @@ struct loss_scale {
   int steps = 0;            // since the factor has changed
   // It becomes no smaller, so that gradients do not vanish if all overflow for a while, as those of data that contain NaN do.
   static constexpr double least = 0x1p-24;
+  // It grows no larger, so that a float can hold it, and it remains a number when gradients are zero for a long time.
+  static constexpr double most = 0x1p127;
 
   // After a backward pass. Returns by what the step must multiply the gradients, so that their norm without the factor is
   // `most_norm` at most: 0 if the step is skipped.
@@ -36,8 +38,8 @@ struct loss_scale {
       steps = 0;
       return 0;
     }
-    if (++steps >= growth_after && growth_after > 0) {
-      factor *= growth;
+    if (growth_after > 0 && ++steps >= growth_after) {
+      factor = std::min(factor * growth, std::max(factor, most));
       steps = 0;
     }
     return scale;
