@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -153,6 +154,16 @@ TEST_CASE("the bubble of a pipeline is that of its paper") {
           else CHECK(bubble <= published + 1e-9);
         }
       }
+}
+
+TEST_CASE("times that are negative or not finite are refused") {
+  constexpr double infinite = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
+  for (pipeline_times const& times : {pipeline_times{.forward = -1}, pipeline_times{.backward = none},
+                                      pipeline_times{.message = infinite}, pipeline_times{.message = -1}}) {
+    std::ostringstream to;
+    CHECK(contains(error_of([&] { return draw_pipeline_text(to, gpipe{}, {.ranks = 2, .microbatches = 2}, times), 0; }),
+                   "passes of a pipeline take "));
+  }
 }
 
 TEST_CASE("messages of a pipeline take time once in gpipe, and again in each turn of 1F1B") {

@@ -33,7 +33,7 @@ struct pipeline_timeline {
   double bubble() const { return computing == 0 ? 0 : end / computing - 1; }
 };
 
-// Runs the schedule on clocks. Throws error: bad_argument if verify_pipeline finds it wrong.
+// Runs the schedule on clocks. Throws error: bad_argument if verify_pipeline finds it wrong, or if a time is negative or not finite.
 //
 //   double const idle = simulate_pipeline(gpipe{}, {.ranks = 4, .microbatches = 8}).bubble();  // 3/8
 pipeline_timeline simulate_pipeline(dynamic_pipeline_schedule const& schedule, pipeline_shape s,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -20,6 +21,12 @@ TUTTI_INLINE pipeline_timeline simulate_pipeline(dynamic_pipeline_schedule const
     throw error({.code = error_code::bad_argument,
                  .what = found.why,
                  .way_out = "correct the schedule until verify_pipeline finds nothing"});
+  if (!(times.forward >= 0 && times.backward >= 0 && times.message >= 0 &&
+        std::isfinite(times.forward + times.backward + times.message)))
+    throw error({.code = error_code::bad_argument,
+                 .what = tutti::detail::join({"passes of a pipeline take ", times.forward, " and ", times.backward,
+                                              ", and its messages ", times.message}),
+                 .way_out = "pass finite times that are not negative"});
   int const stages = schedule.stages(s);
   tutti::detail::by_action<double> ends(stages, s.microbatches);
   std::vector<double> now(static_cast<std::size_t>(s.ranks)), computing(now);
