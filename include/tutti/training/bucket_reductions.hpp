@@ -59,6 +59,7 @@ class bucket_reductions {
     turns_.begin(gradients_.plan());
     cleared_.assign(gradients_.plan().buckets.size(), false);
     pass_begin_ = {};
+    knows_used_ = false;
   }
   // The gradients were divided into buckets anew.
   void begin_layout() {
@@ -78,7 +79,7 @@ class bucket_reductions {
   }
   void expect_complete(std::string_view call, std::source_location where) const {
     pass.expect_last(where, call);
-    if (!find_unused_)
+    if (!find_unused_ && !pass.has_ended())
       pass.expect_all(where, "call ready() for each, or set find_unused if a step may leave some unused", call);
   }
   // Ends the pass, and waits for the mean of this parameter.
@@ -88,8 +89,7 @@ class bucket_reductions {
     end_pass(where);
     start_until([&] { return turns_.has_begun(bucket); });
     in_flight_.wait_for(turns_.turn(bucket));
-    agreement_.wait();
-    used = pass.used();
+    learn_used();
     clear_unused(bucket);
     statistics.buckets[bucket].awaited += clock::now() - begin;
     start_some();
@@ -102,7 +102,7 @@ class bucket_reductions {
     start_until([&] { return turns_.all_begun(); });
     in_flight_.wait(agreement_, begin, statistics);
     in_flight_.count(statistics);
-    used = pass.used();
+    learn_used();
     for (std::size_t b = 0; b < cleared_.size(); ++b) clear_unused(b);
     statistics.passes += clock::now() - (pass_begin_ == clock::time_point() ? begin : pass_begin_);
   }
@@ -171,6 +171,12 @@ class bucket_reductions {
           turns_.turn(b), [&] { return hook.second_round(gradients_.of_bucket(b), turns_.communicator_of(b)); },
           statistics);
   }
+  void learn_used() {
+    if (knows_used_) return;
+    agreement_.wait();
+    used = pass.used();
+    knows_used_ = true;
+  }
   // Of a bucket that is reduced, once in a step: a parameter that no rank has used has a gradient of zero, whatever a hook has sent.
   void clear_unused(std::size_t bucket) {
     if (!find_unused_ || std::exchange(cleared_[bucket], true)) return;
@@ -193,7 +199,7 @@ class bucket_reductions {
   gradient_array<T, Transport>& gradients_;
   work agreement_;  // on the parameters that are used
   clock::time_point pass_begin_{};
-  bool find_unused_ = false;
+  bool find_unused_ = false, knows_used_ = false;
   std::vector<char> cleared_;  // of each bucket, whether clear_unused() has dealt with it
 };
 

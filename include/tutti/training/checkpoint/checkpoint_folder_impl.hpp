@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -192,16 +193,18 @@ TUTTI_INLINE void checkpoint_folder::read(std::uint64_t number, manifest const& 
   std::vector<std::uint64_t> before(arrays.size());  // elements in lower shards
   for (std::size_t s = 0; s < contents.shards.size(); ++s) {
     std::vector<wanted_bytes> parts;
+    std::uint64_t at = manifest::head_bytes;  // of an array in this shard
     for (std::size_t a = 0; a < arrays.size(); ++a) {
       manifest::array const& one = contents.arrays[a];
-      std::uint64_t const size = one.element_bytes, from = before[a], count = one.counts[s];
+      std::uint64_t const size = one.element_bytes, from = before[a], count = one.counts[s],
+                          here = std::exchange(at, at + count * size);
       before[a] += count;
       if (one.how == training::spread::per_rank && !per_rank) continue;
       std::uint64_t const first = std::max(from, begins[a]),
                           end = std::min(from + count, begins[a] + arrays[a].bytes.size() / size);
       if (first >= end) continue;
-      parts.push_back({contents.offset(a, s) + (first - from) * size,
-                       arrays[a].bytes.subspan((first - begins[a]) * size, (end - first) * size)});
+      parts.push_back(
+          {here + (first - from) * size, arrays[a].bytes.subspan((first - begins[a]) * size, (end - first) * size)});
     }
     if (!parts.empty()) read_parts(join({path_of(number), "/", shard_name(s)}), parts);
   }

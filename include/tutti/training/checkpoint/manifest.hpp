@@ -37,8 +37,6 @@ struct manifest {
   // The line that shard `index` begins with; all have the same length.
   static constexpr std::size_t head_bytes = 64;
   std::string head(std::size_t index) const;
-  // Where the elements of an array begin in a shard.
-  std::uint64_t offset(std::size_t array_index, std::size_t shard_index) const;
 
   std::string text() const;
   // Throws error: system, with what is wrong as happened().

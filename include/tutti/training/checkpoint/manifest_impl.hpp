@@ -41,12 +41,6 @@ TUTTI_INLINE std::string manifest::head(std::size_t index) const {
   return out + '\n';
 }
 
-TUTTI_INLINE std::uint64_t manifest::offset(std::size_t array_index, std::size_t shard_index) const {
-  std::uint64_t out = head_bytes;
-  for (std::size_t a = 0; a < array_index; ++a) out += arrays[a].counts[shard_index] * arrays[a].element_bytes;
-  return out;
-}
-
 TUTTI_INLINE std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
 TUTTI_INLINE std::string manifest::text() const {

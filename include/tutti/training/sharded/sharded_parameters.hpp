@@ -135,9 +135,10 @@ class sharded_parameters {
   void gather(std::size_t index, std::size_t ahead, training::sharding_statistics& seen, std::source_location where) {
     if (is_whole_) return;
     order_.note(index);
-    expected_ =
-        order_.expected(std::min(ahead, 2 * units_.size()));  // a step has no more, and the order may be a cycle
-    for (std::size_t u = 0; u < units_.size(); ++u)
+    auto const before = std::exchange(
+        expected_,
+        order_.expected(std::min(ahead, 2 * units_.size())));  // a step has no more, and the order may be a cycle
+    for (std::size_t const u : before)
       if (u != index && units_[u].holders == 0 && !is_expected(u)) drop(u);
     begin_to_gather(index, seen, where);
     for (std::size_t const u : expected_) begin_to_gather(u, seen, where);
