@@ -19,6 +19,8 @@ TEST_CASE("shards are trained as a whole model over MPI") {
     CHECK(on_ranks(ranks, [](auto& comm) { check_sharded_misuse(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_unused_shards(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_low_precision<bfloat16>(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_deferred<float>(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_deferred_misuse(comm); }) == "");
   }
 }
 
@@ -27,6 +29,7 @@ TEST_CASE("shards are trained as a whole model over nodes") {
     CAPTURE(ranks_of_a_node);
     CHECK(on_ranks(4, on_nodes_of(ranks_of_a_node), [](auto& comm) { check_sharded_adam(comm); }) == "");
     CHECK(on_ranks(4, on_nodes_of(ranks_of_a_node), [](auto& comm) { check_unused_shards(comm); }) == "");
+    CHECK(on_ranks(4, on_nodes_of(ranks_of_a_node), [](auto& comm) { check_deferred<float>(comm); }) == "");
   }
 }
 
