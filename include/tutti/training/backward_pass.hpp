@@ -34,6 +34,8 @@ class backward_pass {
   void report(std::size_t parameter, std::source_location where);
   // Whether a gradient of this step is ready; and whether any was reported, also by a pass whose gradients stay on their rank.
   bool has_reports() const { return !order_.empty() || ended_; }
+  // Throws bad_argument if one is ready. `call`: of the program.
+  void expect_no_reports(std::string_view call, std::source_location where) const;
   bool has_begun() const { return std::ranges::find(used_, std::uint8_t{1}) != used_.end(); }
   bool next_is_full() const { return next_ < left_.size() && left_[next_] == 0; }
   bool all_taken() const { return next_ == left_.size(); }
@@ -45,12 +47,9 @@ class backward_pass {
   bool has_ended() const { return ended_; }
 
   // Throws bad_argument with the names of all parameters that no pass of this step has reported. `call`: of the program.
-  void expect_all(
-      std::source_location where,
-      std::string_view way_out = "call ready() for each, or set find_unused if a step may leave some unused",
-      std::string_view call = "finish()") const;
+  void expect_all(std::string_view call, std::source_location where) const;
   // Throws bad_argument while gradients are accumulated.
-  void expect_last(std::source_location where, std::string_view call = "finish()") const;
+  void expect_last(std::string_view call, std::source_location where) const;
 
   // -- Passes whose gradients stay on their rank.
   void begin_accumulation(std::source_location where);

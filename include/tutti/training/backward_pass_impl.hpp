@@ -43,6 +43,12 @@ TUTTI_INLINE void backward_pass::expect_parameter(std::size_t parameter, std::so
            "pass the index of a parameter in the list that is trained", where);
 }
 
+TUTTI_INLINE void backward_pass::expect_no_reports(std::string_view call, std::source_location where) const {
+  if (has_reports())
+    refuse(rank_, join({call, " was called when gradients had already been reported ready"}),
+           "call it before the first ready() of a step or pass", where);
+}
+
 TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {
   if (ended_)
     refuse(
@@ -61,8 +67,7 @@ TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_locat
   --left_[bucket_of_[parameter]];
 }
 
-TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::string_view way_out,
-                                            std::string_view call) const {
+TUTTI_INLINE void backward_pass::expect_all(std::string_view call, std::source_location where) const {
   constexpr std::size_t listed = 8;
   std::string missing;
   std::size_t number = 0;
@@ -70,10 +75,11 @@ TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::str
     if (used_[i] == 0 && ++number <= listed) missing += (missing.empty() ? "" : ", ") + names_[i];
   if (number == 0) return;
   if (number > listed) missing += join({" and ", number - listed, " others"});
-  refuse(rank_, join({call, " was called, but no gradient was reported ready of ", missing}), way_out, where);
+  refuse(rank_, join({call, " was called, but no gradient was reported ready of ", missing}),
+         "call ready() for each, or set find_unused if a step may leave some unused", where);
 }
 
-TUTTI_INLINE void backward_pass::expect_last(std::source_location where, std::string_view call) const {
+TUTTI_INLINE void backward_pass::expect_last(std::string_view call, std::source_location where) const {
   if (accumulates())
     refuse(rank_, join({call, " was called while gradients are accumulated"}),
            "destroy the object that accumulate() returned, then make the last backward pass", where);

@@ -54,6 +54,8 @@ bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::siz
 
 namespace tutti::detail {
 
+// The order in which gradients are assumed to become ready before that is known: those of the last layer first.
+std::vector<std::size_t> last_first(std::size_t parameters);
 // For expect_same_lines.
 std::string line_about(training::bucket_sizes const& sizes);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,11 @@ TUTTI_INLINE bucket_plan plan_buckets(std::span<std::size_t const> counts, std::
 
 namespace tutti::detail {
 
+TUTTI_INLINE std::vector<std::size_t> last_first(std::size_t parameters) {
+  std::vector<std::size_t> out(parameters);
+  std::iota(out.rbegin(), out.rend(), std::size_t{0});
+  return out;
+}
 TUTTI_INLINE std::string line_about(training::bucket_sizes const& sizes) {
   return join({"buckets of ", sizes.first_bytes, ", ", sizes.bytes, " and ", sizes.last_bytes, " bytes"});
 }

@@ -78,9 +78,8 @@ class bucket_reductions {
     statistics.driven += clock::now() - begin;
   }
   void expect_complete(std::string_view call, std::source_location where) const {
-    pass.expect_last(where, call);
-    if (!find_unused_ && !pass.has_ended())
-      pass.expect_all(where, "call ready() for each, or set find_unused if a step may leave some unused", call);
+    pass.expect_last(call, where);
+    if (!find_unused_ && !pass.has_ended()) pass.expect_all(call, where);
   }
   // Ends the pass, and waits for the mean of this parameter.
   void wait(std::size_t parameter, std::source_location where) {
@@ -191,7 +190,7 @@ class bucket_reductions {
   void abandon() noexcept {
     in_flight_.abandon();
     turns_.abandon();
-    buckets_in_flight::wait_quietly(agreement_);
+    wait_quietly(agreement_);
   }
 
   buckets_in_flight in_flight_;

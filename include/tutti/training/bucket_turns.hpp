@@ -22,6 +22,7 @@
 #include "tutti/training/bucket_order.hpp"
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/buckets_in_flight.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/options.hpp"
 
 namespace tutti::detail {
@@ -100,18 +101,16 @@ class bucket_turns {
   // Ends all calls of all ranks for these buckets: because of a rank that is lost, or by `revoked`. Nothing happens to a
   // communicator that has a fault already.
   void end(std::optional<error> const& lost, std::string_view why) noexcept {
-    if (comm_.size() == 1) return;
-    auto const end_one = [&](communicator<Transport>& one) { lost ? one.revoke(*lost) : one.revoke(why); };
-    try {
-      end_one(comm_);
-      for (auto& other : others_) end_one(other);
-      if (votes_) end_one(*votes_);
-      if (uses_) end_one(*uses_);
-    } catch (...) {
-    }  // a forked process may not touch them
+    auto const end_one = [&](communicator<Transport>& one) {
+      lost ? revoke_quietly(one, *lost) : revoke_quietly(one, why);
+    };
+    end_one(comm_);
+    for (auto& other : others_) end_one(other);
+    if (votes_) end_one(*votes_);
+    if (uses_) end_one(*uses_);
   }
   // Waits until no vote is in flight.
-  void abandon() noexcept { buckets_in_flight::wait_quietly(vote_); }
+  void abandon() noexcept { wait_quietly(vote_); }
 
  private:
   communicator<Transport>& comm_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/started/work.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/statistics.hpp"
 
 namespace tutti::detail {
@@ -99,12 +100,6 @@ class buckets_in_flight {
   void abandon() noexcept {
     for (work& w : works_) wait_quietly(w);
     forget();
-  }
-  static void wait_quietly(work& w) noexcept {
-    try {
-      w.wait();
-    } catch (...) {
-    }  // an error of this step has been thrown, or another exception is on its way
   }
 
  private:

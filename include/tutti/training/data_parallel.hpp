@@ -106,9 +106,7 @@ class data_parallel {
   }
   // Sets all gradients to zero, for backward passes that add to them. Not between ready() and finish().
   void zero(std::source_location where = std::source_location::current()) {
-    if (reductions_.pass.has_reports())
-      tutti::detail::refuse(comm_.rank(), "zero() was called when gradients had already been reported ready",
-                            "call it before the first ready() of a step", where);
+    reductions_.pass.expect_no_reports("zero()", where);
     std::ranges::fill(gradients_.all(), T{});
   }
 
@@ -199,9 +197,7 @@ class data_parallel {
       for (std::size_t const bytes : search_->sizes()) sizes_.push_back(with_bytes(bytes));
       options_.buckets = sizes_[0];
     }
-    std::vector<std::size_t> order(parameters.size());
-    std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
-    lay_out(std::move(order));
+    lay_out(tutti::detail::last_first(parameters.size()));
     if (options.progress_thread) driver_.emplace();
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the other ranks are told when something fails on one.
+// What the other ranks are told when something fails on one, and how it leaves what it has in flight.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "tutti/call/communicator.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/started/work.hpp"
 
 namespace tutti::detail {
 
@@ -46,6 +48,25 @@ namespace tutti::detail {
     return e.peer() >= 0 && reports_loss() ? std::optional(e) : std::nullopt;
   } catch (...) {
     return {};
+  }
+}
+
+// Ends all calls of all ranks on a communicator, without an exception. `why`: a text, or the loss of a rank. Nothing happens to a
+// communicator that has a fault already.
+template <class Transport, class Why>
+void revoke_quietly(communicator<Transport>& comm, Why const& why) noexcept {
+  if (comm.size() == 1) return;
+  try {
+    comm.revoke(why);
+  } catch (...) {
+  }  // a forked process may not touch it
+}
+
+// Waits until this is not in flight, whether or not it succeeds: an error has been thrown already, or is on its way.
+inline void wait_quietly(work& w) noexcept {
+  try {
+    w.wait();
+  } catch (...) {
   }
 }
 

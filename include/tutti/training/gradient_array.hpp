@@ -3,21 +3,16 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <numeric>
 #include <span>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/parameter.hpp"
 #include "tutti/training/peer_array.hpp"
 
 namespace tutti::detail {
-
-inline std::size_t elements_of_shape(std::span<std::size_t const> shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-}
 
 // Zero at first.
 template <class T, class Transport>

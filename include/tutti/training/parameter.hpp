@@ -4,6 +4,8 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
+#include <numeric>
 #include <ranges>
 #include <span>
 #include <string>
@@ -33,6 +35,10 @@ struct parameter {
 }  // namespace training
 
 namespace detail {
+
+inline std::size_t elements_of_shape(std::span<std::size_t const> shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
 
 template <class>
 inline constexpr bool is_parameter = false;

@@ -73,14 +73,14 @@ void expect_apart(std::vector<training::parameter<T>> const& all, int rank, std:
 std::string one_text(std::span<std::string const> lines);
 std::string first_difference(std::span<std::string const> mine, std::string const& of_rank_0, int rank);
 
-// Every rank gets the root's text.
-template <class Transport>
-std::string broadcast_text(communicator<Transport>& comm, std::string text, int root, std::source_location where) {
-  std::array size{text.size()};
+// Every rank gets the root's list or text, of which the others need not know the size.
+template <class Transport, class List>
+List broadcast_list(communicator<Transport>& comm, List list, int root, std::source_location where) {
+  std::array size{list.size()};
   broadcast(comm, size, root, {}, where);
-  text.resize(size[0]);
-  broadcast(comm, text, root, {}, where);
-  return text;
+  list.resize(size[0]);
+  broadcast(comm, list, root, {}, where);
+  return list;
 }
 
 // Collective. Throws the same error on all ranks, mismatch, if one of them has other lines than rank 0.
@@ -88,13 +88,13 @@ template <class Transport>
 void expect_same_lines(
     communicator<Transport>& comm, std::span<std::string const> mine, std::source_location where,
     std::string_view way_out = "make the same model on every rank, and list its parameters in the same order") {
-  std::string const text = one_text(mine), of_rank_0 = broadcast_text(comm, text, 0, where);
+  std::string const text = one_text(mine), of_rank_0 = broadcast_list(comm, text, 0, where);
   int const nobody = comm.size();
   std::array first{text == of_rank_0 ? nobody : comm.rank()};
   all_reduce(comm, first, min{}, {}, where);
   if (first[0] == nobody) return;
-  std::string const what = broadcast_text(
-      comm, comm.rank() == first[0] ? first_difference(mine, of_rank_0, comm.rank()) : "", first[0], where);
+  std::string const what = broadcast_list(
+      comm, comm.rank() == first[0] ? first_difference(mine, of_rank_0, comm.rank()) : std::string(), first[0], where);
   throw error({.code = error_code::mismatch,
                .rank = comm.rank(),
                .peer = first[0],

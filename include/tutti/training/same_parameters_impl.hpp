@@ -63,9 +63,9 @@ TUTTI_INLINE std::string first_difference(std::span<std::string const> mine, std
   std::string_view left = of_rank_0;
   for (std::string const& own : mine) {
     if (left.empty()) return join({"rank ", rank, " has ", own, ", which rank 0 lacks"});
-    std::string_view const line = left.substr(0, left.find('\n'));
-    if (line != own) return join({"rank ", rank, " has ", own, ", but rank 0 has ", line});
-    left.remove_prefix(line.size() + 1);
+    if (!left.starts_with(own) || left[own.size()] != '\n')
+      return join({"rank ", rank, " has ", own, ", but rank 0 has ", left.substr(0, left.find('\n'))});
+    left.remove_prefix(own.size() + 1);
   }
   return join({"rank ", rank, " lacks ", left.substr(0, left.find('\n')), ", which rank 0 has"});
 }

@@ -374,7 +374,8 @@ void check_sharded_misuse(Comm& comm) {
   model.ready(2);
   refused([&] { model.ready(2); }, "the gradient of parameter 2 (c) was reported ready twice");
   refused([&] { model.zero(); }, "zero() was called when gradients had already been");
-  refused([&] { model.step(); }, "no gradient was reported ready of parameter 0 (a), parameter 1 [");
+  refused([&] { model.step(); },
+          "step() was called, but no gradient was reported ready of parameter 0 (a), parameter 1 [");
   std::ignore = model.gradient(1);
   model.ready(1);
   refused([&] { std::ignore = model.gradient(1); }, "the gradient of parameter 1 was asked for after it had been sent");
@@ -481,7 +482,7 @@ void check_refused_step(Comm& comm) {
       model.ready(u);
       if (u > 0 && comm.rank() == comm.size() - 1)
         expect_error(error_of([&] { return model.step(), 0; }), error_code::bad_argument,
-                     "no gradient was reported ready of parameter 0");
+                     "step() was called, but no gradient was reported ready of parameter 0");
     }
     model.step();
   }

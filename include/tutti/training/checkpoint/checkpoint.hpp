@@ -48,8 +48,8 @@ first_trouble try_everywhere(communicator<Transport>& comm, std::source_location
   if (first[0] == comm.size()) return {};
   std::array code{own.code};
   broadcast(comm, code, first[0], {}, where);
-  return {first[0], code[0], broadcast_text(comm, own.text, first[0], where),
-          broadcast_text(comm, own.way_out, first[0], where)};
+  return {first[0], code[0], broadcast_list(comm, own.text, first[0], where),
+          broadcast_list(comm, own.way_out, first[0], where)};
 }
 
 // The same; if it fails anywhere, all ranks throw the same error.
@@ -183,10 +183,7 @@ class checkpoints {
     do_everywhere(comm, where, [&] {
       if (comm.is_main()) numbers = folder_.list();
     });
-    std::array<std::size_t, 1> count{numbers.size()};
-    broadcast(comm, count, 0, {}, where);
-    numbers.resize(count[0]);
-    broadcast(comm, numbers, 0, {}, where);
+    numbers = broadcast_list(comm, std::move(numbers), 0, where);
 
     resumed out;
     if (numbers.empty()) return out;
@@ -220,7 +217,7 @@ class checkpoints {
       if (comm.is_main()) text = folder_.read_manifest(number);
     });
     if (seen.rank >= 0) return join({path, "/manifest ", seen.text});
-    text = broadcast_text(comm, text, 0, where);
+    text = broadcast_list(comm, text, 0, where);
     manifest saved;
     seen = try_everywhere(comm, where, [&] { saved = manifest::parse(text); });
     if (seen.rank >= 0) return join({path, "/manifest ", seen.text});

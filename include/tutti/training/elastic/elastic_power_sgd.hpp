@@ -67,10 +67,9 @@ class elastic_power_sgd {
   }
 
  private:
-  struct matrix {
-    std::size_t begin, elements;      // of a gradient
-    std::size_t first, second;        // numbers in each message; 0 in the second if it is not compressed
-    std::size_t in_first, in_second;  // where they begin
+  struct matrix : tutti::detail::low_rank_message {
+    std::size_t begin;                // of its elements, in a gradient
+    std::size_t in_first, in_second;  // of its numbers, in the messages
   };
 
   void begin_first();

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <functional>
-#include <numeric>
 #include <source_location>
 #include <span>
 #include <vector>
@@ -15,13 +12,13 @@
 #include "tutti/core/config.hpp"
 #include "tutti/training/elastic/elastic_power_sgd.hpp"
 #include "tutti/training/hooks/low_rank.hpp"
+#include "tutti/training/parameter.hpp"
 
 namespace tutti::detail {
 
 TUTTI_INLINE std::size_t elements_of_shapes(std::vector<std::vector<std::size_t>> const& shapes) {
   std::size_t out = 0;
-  for (auto const& shape : shapes)
-    out += std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies{});
+  for (auto const& shape : shapes) out += elements_of_shape(shape);
   return out;
 }
 
@@ -36,14 +33,9 @@ TUTTI_INLINE elastic_power_sgd::elastic_power_sgd(std::size_t shards,
   if (options.rank == 0) tutti::detail::refuse(-1, "power_sgd_options::rank is 0", "pass at least 1", where);
   std::size_t begin = 0, in_first = 0, in_second = 0;
   for (auto const& shape : shapes) {
-    std::size_t const elements = tutti::detail::elements_of_shapes({shape}), rows = shape.empty() ? 1 : shape.front(),
-                      columns = rows == 0 ? 0 : elements / rows;
-    bool const compressed = shape.size() > 1 && options.rank < elements && options.rank * (rows + columns) < elements;
-    matrix const one{
-        begin,    elements, compressed ? options.rank * rows : elements, compressed ? options.rank * columns : 0,
-        in_first, in_second};
-    matrices_.push_back(one);
-    begin += elements, in_first += one.first, in_second += one.second;
+    auto const one = tutti::detail::low_rank_message_for(tutti::detail::elements_of_shape(shape), shape, options.rank);
+    matrices_.push_back({one, begin, in_first, in_second});
+    begin += one.elements, in_first += one.first, in_second += one.second;
   }
   first_.resize(in_first);
   factors_.resize(in_second);
@@ -109,8 +101,7 @@ TUTTI_INLINE void elastic_power_sgd::write_means(std::span<float> out) {
     }
     auto const q = std::span(factors_).subspan(m.in_second, m.second);
     tutti::detail::expand(to, {options_.rank, p, q});
-    // What is no number would remain so in all steps to come; zeros are replaced.
-    if (!std::ranges::all_of(q, [](float x) { return std::isfinite(x); })) std::ranges::fill(q, 0.0f);
+    tutti::detail::keep_usable(q);
   }
 }
 

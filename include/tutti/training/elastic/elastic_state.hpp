@@ -139,13 +139,10 @@ class elastic_state {
     snapshot const* const mine = snapshots_.find(when);
     std::vector<int> const ranks = all_gather(comm, mine != nullptr ? mine->rank : -1, {}, where);  // in its generation
     auto const holder = static_cast<int>(std::ranges::find_if(ranks, [](int r) { return r >= 0; }) - ranks.begin());
-    expect_same_arrays(lines_, broadcast_text(comm, mine != nullptr ? mine->lines : "", holder, where), comm.rank(),
-                       where);
-    std::vector<std::uint64_t> before = mine != nullptr ? mine->counts : std::vector<std::uint64_t>();
-    std::array<std::size_t, 1> size{before.size()};
-    broadcast(comm, size, holder, {}, where);
-    before.resize(size[0]);
-    broadcast(comm, before, holder, {}, where);
+    expect_same_arrays(lines_, broadcast_list(comm, mine != nullptr ? mine->lines : std::string(), holder, where),
+                       comm.rank(), where);
+    auto const before =
+        broadcast_list(comm, mine != nullptr ? mine->counts : std::vector<std::uint64_t>(), holder, where);
     expect_same_size(comm, before, where);
 
     if (mine != nullptr) snapshots::restore_replicated(*mine, arrays_);

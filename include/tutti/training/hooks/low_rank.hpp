@@ -18,6 +18,14 @@ struct low_rank {
   std::size_t columns() const { return q.size() / rank; }
 };
 
+// How power_sgd sends a gradient: as it is, or as p and q, if these have fewer numbers.
+struct low_rank_message {
+  std::size_t elements = 0;           // of the gradient
+  std::size_t first = 0, second = 0;  // numbers of p, or all; and of q, or none
+};
+// A matrix has as many rows as the first extent of the shape says.
+low_rank_message low_rank_message_for(std::size_t elements, std::span<std::size_t const> shape, std::size_t rank);
+
 // p = m q
 void multiply(std::span<float const> m, low_rank const& by);
 // q = transposed(m) p
@@ -26,6 +34,8 @@ void multiply_transposed(std::span<float const> m, low_rank const& by);
 void subtract(std::span<float> m, low_rank const& product);
 // m = p transposed(q)
 void expand(std::span<float> m, low_rank const& product);
+// What is no number in the q of a step would remain so in all steps to come: then all of it becomes zero, which orthonormalise replaces.
+void keep_usable(std::span<float> q);
 
 // Makes vectors of equal length, which lie one after another, perpendicular to each other and of length 1, by the modified
 // Gram-Schmidt process. It runs twice, because once leaves an error that grows with their condition (Giraud, Langou and

@@ -30,6 +30,14 @@ TUTTI_INLINE void add_multiple(float* to, float factor, float const* from, std::
   for (std::size_t i = 0; i < n; ++i) to[i] += factor * from[i];
 }
 
+TUTTI_INLINE low_rank_message low_rank_message_for(std::size_t elements, std::span<std::size_t const> shape,
+                                                   std::size_t rank) {
+  if (shape.size() < 2 || rank >= elements) return {elements, elements, 0};
+  std::size_t const rows = shape.front(), columns = elements / rows;
+  if (rank * (rows + columns) >= elements) return {elements, elements, 0};
+  return {elements, rank * rows, rank * columns};
+}
+
 TUTTI_INLINE void multiply(std::span<float const> m, low_rank const& by) {
   std::size_t const rows = by.rows(), columns = by.columns();
   for (std::size_t i = 0; i < rows; ++i)
@@ -61,6 +69,10 @@ TUTTI_INLINE void expand(std::span<float> m, low_rank const& product) {
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t k = 0; k < product.rank; ++k)
       add_multiple(m.data() + i * columns, product.p[k * rows + i], product.q.data() + k * columns, columns);
+}
+
+TUTTI_INLINE void keep_usable(std::span<float> q) {
+  if (!std::ranges::all_of(q, [](float x) { return std::isfinite(x); })) std::ranges::fill(q, 0.0f);
 }
 
 // From -1 to 1, by a hash of the seed and the place (Steele, Lea and Flood, "Fast splittable pseudorandom number

@@ -91,9 +91,7 @@ class power_sgd {
     std::vector<float> first{}, second{};  // they must stay until their call has ended
   };
 
-  // The numbers of a gradient that travel in the first message and in the second; 0 in the second if it is not compressed.
-  std::size_t first_count(bucket_part<float> const& part) const;
-  std::size_t second_count(bucket_part<float> const& part) const;
+  tutti::detail::low_rank_message message_of(bucket_part<float> const& part) const;
   // Calls f(part, its part of the first message, its part of the second) for each gradient of the bucket.
   template <class F>
   void for_each_part(bucket<float> const& some, F&& f);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -23,18 +22,12 @@ TUTTI_INLINE power_sgd::power_sgd(power_sgd_options const& options, std::source_
   if (options.rank == 0) tutti::detail::refuse(-1, "power_sgd_options::rank is 0", "pass at least 1", where);
 }
 
-TUTTI_INLINE std::size_t power_sgd::second_count(bucket_part<float> const& part) const {
-  std::size_t const elements = part.gradient.size();
-  if (part.shape.size() < 2 || options_.rank >= elements) return 0;
-  std::size_t const rows = part.shape.front(), columns = elements / rows;
-  return options_.rank * (rows + columns) < elements ? options_.rank * columns : 0;
-}
-TUTTI_INLINE std::size_t power_sgd::first_count(bucket_part<float> const& part) const {
-  return second_count(part) == 0 ? part.gradient.size() : options_.rank * part.shape.front();
+TUTTI_INLINE tutti::detail::low_rank_message power_sgd::message_of(bucket_part<float> const& part) const {
+  return tutti::detail::low_rank_message_for(part.gradient.size(), part.shape, options_.rank);
 }
 TUTTI_INLINE std::size_t power_sgd::message_bytes(bucket<float> const& some) const {
   std::size_t count = 0;
-  for (auto const& part : some.parts) count += first_count(part) + second_count(part);
+  for (auto const& part : some.parts) count += message_of(part).first + message_of(part).second;
   return count * sizeof(float);
 }
 
@@ -51,15 +44,15 @@ template <class F>
 void power_sgd::for_each_part(bucket<float> const& some, F&& f) {
   std::span<float> first = messages_[some.index].first, second = messages_[some.index].second;
   for (auto const& part : some.parts) {
-    std::size_t const in_first = first_count(part), in_second = second_count(part);
-    f(part, first.first(in_first), second.first(in_second));
-    first = first.subspan(in_first), second = second.subspan(in_second);
+    auto const numbers = message_of(part);
+    f(part, first.first(numbers.first), second.first(numbers.second));
+    first = first.subspan(numbers.first), second = second.subspan(numbers.second);
   }
 }
 
 TUTTI_INLINE power_sgd::matrix_state& power_sgd::state_of(bucket_part<float> const& part, int rank) {
   matrix_state& out = matrices_[part.parameter];
-  std::size_t const elements = part.gradient.size(), numbers = second_count(part);
+  std::size_t const elements = part.gradient.size(), numbers = message_of(part).second;
   if (out == matrix_state{}) out = {std::vector<float>(elements), std::vector<float>(numbers)};
   if (out.residual.size() != elements || out.q.size() != numbers)
     tutti::detail::refuse(
@@ -74,7 +67,7 @@ TUTTI_INLINE std::span<float> power_sgd::first_message(bucket<float> const& some
   if (messages_.size() <= some.index) messages_.resize(some.index + 1);
   std::size_t first = 0, second = 0;
   for (auto const& part : some.parts) {
-    first += first_count(part), second += second_count(part);
+    first += message_of(part).first, second += message_of(part).second;
     if (matrices_.size() <= part.parameter) matrices_.resize(part.parameter + 1);
   }
   messages_[some.index].first.resize(first);
@@ -111,9 +104,8 @@ TUTTI_INLINE void power_sgd::write_means(bucket<float> const& some) {
   for_each_part(some, [&](auto const& part, std::span<float> p, std::span<float> q) {
     if (q.empty()) return;
     tutti::detail::expand(part.gradient, {options_.rank, p, q});
-    // What is no number would remain so in all steps to come; zeros are replaced.
-    bool const usable = std::ranges::all_of(q, [](float x) { return std::isfinite(x); });
-    std::ranges::transform(q, matrices_[part.parameter].q.begin(), [=](float x) { return usable ? x : 0; });
+    std::ranges::copy(q, matrices_[part.parameter].q.begin());
+    tutti::detail::keep_usable(matrices_[part.parameter].q);
   });
 }
 

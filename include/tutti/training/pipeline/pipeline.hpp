@@ -23,7 +23,6 @@
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/progress.hpp"
 #include "tutti/started/work.hpp"
-#include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/failure.hpp"
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/pipeline/pipeline_messages.hpp"
@@ -152,9 +151,9 @@ class pipeline {
     }
   }
   void end_batch() {
-    revoke(tutti::detail::with_reason("a batch of a pipeline has failed there"));
+    tutti::detail::revoke_quietly(comm_, tutti::detail::with_reason("a batch of a pipeline has failed there"));
     messages_.abandon();
-    tutti::detail::buckets_in_flight::wait_quietly(comparison_);
+    tutti::detail::wait_quietly(comparison_);
   }
   // Ranks that run a batch wait for gradients, which those that evaluate it do not send. So ranks compare their calls while they
   // compute, and the one that finds a difference ends the messages for which it may be waiting.
@@ -168,7 +167,7 @@ class pipeline {
       if (runs == nobody || evaluates == nobody) return;
       difference_ = tutti::detail::join(
           {"rank ", runs, " has called run(), but rank ", evaluates, " has called evaluate() of the same pipeline"});
-      revoke(difference_);
+      tutti::detail::revoke_quietly(comm_, difference_);
     });
   }
   [[noreturn, gnu::cold]] void throw_mismatch(std::source_location where) const {
@@ -254,7 +253,8 @@ class pipeline {
     try {
       f();
     } catch (...) {
-      revoke(tutti::detail::with_reason(tutti::detail::describe_pass(action) + " failed"));
+      tutti::detail::revoke_quietly(comm_,
+                                    tutti::detail::with_reason(tutti::detail::describe_pass(action) + " failed"));
       throw;
     }
     computing_ += clock::now() - begin;
@@ -273,15 +273,6 @@ class pipeline {
     if (!layout_.exists(stage)) return;
     if (int const rank = layout_.rank_of(stage); rank != comm_.rank())
       messages_.receive(layout_.local(to), layout_.size_of_need(to), rank, layout_.tag_of(to), where);
-  }
-
-  // Ends the calls of all ranks. Nothing happens to a communicator that has a fault already.
-  void revoke(std::string_view why) noexcept {
-    if (comm_.size() == 1) return;
-    try {
-      comm_.revoke(why);
-    } catch (...) {
-    }  // a forked process may not touch it
   }
 
   communicator<Transport>& comm_;

@@ -9,6 +9,7 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/message/point_to_point.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/pipeline/activation_pool.hpp"
 #include "tutti/training/schedule/order.hpp"
@@ -85,13 +86,6 @@ class pipeline_messages {
     if (index + 1 < departures_.size()) departures_[index] = std::move(departures_.back());
     departures_.pop_back();
   }
-  static void wait_quietly(work& w) noexcept {
-    try {
-      w.wait();
-    } catch (...) {
-    }  // an error of this batch has been thrown
-  }
-
   communicator<Transport>& comm_;
   activation_pool<T, Transport> pool_;
   by_action<arrival> arrivals_;

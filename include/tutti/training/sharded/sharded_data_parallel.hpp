@@ -138,9 +138,7 @@ class sharded_data_parallel {
   // Sets all gradients of the coming pass to zero, for backward passes that add to them. Not between ready() and the end of
   // the pass; in stage 1, where means lie in the same memory, not before the end of the step.
   void zero(std::source_location where = std::source_location::current()) {
-    if (reductions_.pass.has_reports())
-      tutti::detail::refuse(comm_.rank(), "zero() was called when gradients had already been reported ready",
-                            "call it before the first ready() of a pass", where);
+    reductions_.pass.expect_no_reports("zero()", where);
     reductions_.expect_no_other_means(where);
     reductions_.gradients.zero();
   }
@@ -157,7 +155,7 @@ class sharded_data_parallel {
   // parameter that no ready() named on this rank contributes zeros, and step() leaves alone what no rank has used; otherwise a
   // missing one throws bad_argument.
   void finish(std::source_location where = std::source_location::current()) {
-    reductions_.expect_complete(where);
+    reductions_.expect_complete("finish()", where);
     reductions_.end_on_exception([&] { reductions_.end_pass(statistics_, where, [](std::size_t) {}); });
   }
 
@@ -196,7 +194,7 @@ class sharded_data_parallel {
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
     bool const has_means = reductions_.has_means();
-    if (!has_means) reductions_.expect_complete(where);
+    if (!has_means) reductions_.expect_complete("step()", where);
     parameters_.forget_gathered();  // once nothing is refused any more
     auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     reductions_.end_on_exception([&] {
@@ -222,10 +220,10 @@ class sharded_data_parallel {
   // or bfloat16 have their masters here.
   std::vector<shard_part<master_of<T>>> shard() {
     std::vector<shard_part<master_of<T>>> out;
+    auto const state = optimizer_.state();
     for (owned_part const& part : shards_.owned) {
       out.push_back({part.parameter, part.elements, parameters_.mine(part), {}});
-      for (auto const& array : optimizer_.state())
-        out.back().state.push_back(array.values.subspan(part.begin, part.elements.count));
+      for (auto const& array : state) out.back().state.push_back(array.values.subspan(part.begin, part.elements.count));
     }
     return out;
   }

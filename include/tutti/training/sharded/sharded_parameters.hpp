@@ -27,7 +27,6 @@
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/work.hpp"
 #include "tutti/training/bucket_plan.hpp"
-#include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/failure.hpp"
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/same_parameters.hpp"
@@ -189,15 +188,15 @@ class sharded_parameters {
     gathered_ = 0;
   }
 
-  void revoke(std::string_view why) {
-    if (gathers_) gathers_->revoke(why);
+  void revoke(std::string_view why) noexcept {
+    if (gathers_) revoke_quietly(*gathers_, why);
   }
   // Waits until nothing is in flight, whether or not it succeeds.
   void abandon() noexcept {
-    for (work& w : shared_) buckets_in_flight::wait_quietly(w);
+    for (work& w : shared_) wait_quietly(w);
     shared_.clear();
-    buckets_in_flight::wait_quietly(comparison_);
-    for (unit_state& u : units_) buckets_in_flight::wait_quietly(u.gathered);
+    wait_quietly(comparison_);
+    for (unit_state& u : units_) wait_quietly(u.gathered);
   }
 
   std::size_t bytes() const { return values_.bytes(); }
@@ -222,7 +221,7 @@ class sharded_parameters {
       try {
         fill(i, values);
       } catch (...) {
-        if (comm_.size() > 1) comm_.revoke(with_reason(names[i] + " could not be filled"));
+        revoke_quietly(comm_, with_reason(names[i] + " could not be filled"));
         throw;
       }
     }
@@ -259,7 +258,7 @@ class sharded_parameters {
   // An error of the gather is that of the next one, too.
   void drop(std::size_t index) noexcept {
     if (is_whole_ || !buffers_.has(bucket_of(index))) return;
-    buckets_in_flight::wait_quietly(units_[index].gathered);
+    wait_quietly(units_[index].gathered);
     buffers_.give_back(bucket_of(index));
   }
 

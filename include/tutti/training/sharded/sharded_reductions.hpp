@@ -102,10 +102,10 @@ class sharded_reductions {
     seen.driven += clock::now() - begin;
   }
 
-  void expect_complete(std::source_location where) const {
-    pass.expect_last(where);
+  void expect_complete(std::string_view call, std::source_location where) const {
+    pass.expect_last(call, where);
     expect_no_other_means(where);
-    if (!options_.find_unused) pass.expect_all(where);
+    if (!options_.find_unused) pass.expect_all(call, where);
   }
   // Gradients that nobody reported count as zeros; those that earlier passes have added up are complete. Calls then(bucket) when
   // this rank has the mean of its part, for one bucket after another: the first are dealt with while others are reduced, unless it
@@ -158,17 +158,13 @@ class sharded_reductions {
  private:
   // Ends all calls of all ranks for this model.
   void revoke(std::string_view why, bool in_step) noexcept {
-    if (comm_.size() == 1) return;
-    try {
-      parameters_.revoke(why);
-      if (in_step) comm_.revoke(why);
-    } catch (...) {
-    }  // a forked process may not touch them
+    parameters_.revoke(why);
+    if (in_step) revoke_quietly(comm_, why);
   }
   // Waits until nothing is in flight, whether or not it succeeds. The pass is lost.
   void abandon() noexcept {
     in_flight_.abandon();
-    buckets_in_flight::wait_quietly(agreement_);
+    wait_quietly(agreement_);
     gradients.abandon();
     settled_ = 0;
     pass.begin(plan_);

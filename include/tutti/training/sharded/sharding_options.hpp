@@ -32,7 +32,7 @@ namespace detail {
 std::string line_about(training::sharding_options const& options);
 // Throws bad_argument.
 void check_options(training::sharding_options const& options, int rank, std::source_location where);
-// The buckets. In stages 1 and 2, gradients of the last parameters are assumed to be ready first.
+// The buckets.
 training::bucket_plan plan_for(training::sharding_options const& options, std::span<std::size_t const> counts,
                                std::span<std::size_t const> units, std::size_t element_bytes);
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <numeric>
 #include <source_location>
 #include <span>
 #include <string>
@@ -37,9 +36,7 @@ TUTTI_INLINE training::bucket_plan plan_for(training::sharding_options const& op
                                             std::span<std::size_t const> counts, std::span<std::size_t const> units,
                                             std::size_t element_bytes) {
   if (options.stage == 3) return training::plan_units(counts, units, element_bytes);
-  std::vector<std::size_t> order(counts.size());
-  std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  return training::plan_buckets(counts, order, options.buckets, element_bytes);
+  return training::plan_buckets(counts, last_first(counts.size()), options.buckets, element_bytes);
 }
 
 }  // namespace tutti::detail
