@@ -49,7 +49,7 @@ namespace tutti::training {
 // The Euclidean norm of the gradients of a data_parallel (or anything else with size() and gradient(i)) after finish(). Squares are
 // added in double. No rank communicates, and all get the same bits, because all hold the same means. Of a
 // sharded_data_parallel, whose ranks hold only parts of them, it is model.gradient_norm(), which is collective. Throws error:
-// bad_argument during a backward pass.
+// bad_argument before finish().
 //
 //   model.finish();
 //   descent.step(model, std::min(1.0, 5.0 / (gradient_norm(model) + 1e-6)));  // their norm is 5 at most

@@ -137,9 +137,9 @@ class optimizer {
 
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
   // `scale`; if it is 0, nothing changes, whatever they are. Parameters that no rank has used, where it knows, stay as they are, and
-  // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error:
-  // bad_argument, before anything changes, during a backward pass of a data_parallel, or if the model has another number of parameters, or a gradient another number of elements
-  // than its parameter.
+  // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error: bad_argument,
+  // before anything changes, if a data_parallel has not finished its step, or if the model has another number of parameters, or a
+  // gradient another number of elements than its parameter.
   template <class Model>
   void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
     static_assert(
