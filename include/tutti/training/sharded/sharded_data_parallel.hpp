@@ -24,6 +24,7 @@
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/deferred_model.hpp"
 #include "tutti/training/sharded/master.hpp"
+#include "tutti/training/sharded/shard_optimizer.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharded_parameters.hpp"
 #include "tutti/training/sharded/sharded_reductions.hpp"
@@ -86,8 +87,12 @@ class sharded_data_parallel {
   sharded_data_parallel(communicator<Transport>& comm, List&& parameters, Rule rule,
                         sharding_options const& options = {}, Hook hook = {},
                         std::source_location where = std::source_location::current())
-      : sharded_data_parallel(comm, tutti::detail::parameters_of(parameters), std::move(rule), options, std::move(hook),
-                              where, from_list{}) {}
+      : sharded_data_parallel(
+            comm, tutti::detail::outline_of(tutti::detail::parameters_of(parameters), comm.rank(), where),
+            std::move(rule), options, std::move(hook), where,
+            [all = tutti::detail::parameters_of(parameters)](std::size_t parameter, std::span<T> values) {
+              std::ranges::copy(all[parameter].values, values.begin());
+            }) {}
   // The same for parameters whose values need not exist yet, so that no rank must hold more than a stage promises. Rank 0 writes them
   // when they are needed, and throws what model.fill throws; the others then get `revoked`, which quotes it. Reads `model` only here.
   sharded_data_parallel(communicator<Transport>& comm, deferred_model<T> const& model, Rule rule,
@@ -201,7 +206,7 @@ class sharded_data_parallel {
       parameters_.begin_to_compare_gathers(where);
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
       for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
-      if (plan_.buckets.empty() && scale != 0) optimizer_.begin_step();
+      if (plan_.buckets.empty() && scale != 0) own_.optimizer.begin_step();
       parameters_.finish_sharing(statistics_);
     });
     reductions_.gradients.end_step();
@@ -213,20 +218,12 @@ class sharded_data_parallel {
   }
 
   // The optimiser, whose state is that of the elements that this rank owns.
-  training::optimizer<master_of<T>, Rule>& optimizer() noexcept { return optimizer_; }
+  training::optimizer<master_of<T>, Rule>& optimizer() noexcept { return own_.optimizer; }
 
   // What this rank owns, between two steps: a checkpoint stores it and optimizer().steps(). It may be written, on all ranks;
   // then share() gives them the parameters that others have written. Another number of ranks has other shards. Parameters of half
   // or bfloat16 have their masters here.
-  std::vector<shard_part<master_of<T>>> shard() {
-    std::vector<shard_part<master_of<T>>> out;
-    auto const state = optimizer_.state();
-    for (owned_part const& part : shards_.owned) {
-      out.push_back({part.parameter, part.elements, parameters_.mine(part), {}});
-      for (auto const& array : state) out.back().state.push_back(array.values.subspan(part.begin, part.elements.count));
-    }
-    return out;
-  }
+  std::vector<shard_part<master_of<T>>> shard() { return own_.parts(); }
   // Collective.
   void share(std::source_location where = std::source_location::current()) {
     parameters_.expect_released("share()", where);
@@ -241,7 +238,7 @@ class sharded_data_parallel {
   memory_report memory() const {
     auto const& p = parameters_;
     auto const& g = reductions_.gradients;
-    std::size_t const masters = p.master_bytes(), state = optimizer_.state_bytes();
+    std::size_t const masters = p.master_bytes(), state = own_.optimizer.state_bytes();
     return {{p.bytes(), masters, p.gathered_bytes(), g.bytes(), state},
             {p.bytes(), masters, p.peak_gathered_bytes(), g.peak_bytes(), state}};
   }
@@ -249,15 +246,6 @@ class sharded_data_parallel {
   Hook& hook() noexcept { return reductions_.hook; }
 
  private:
-  struct from_list {};
-
-  sharded_data_parallel(communicator<Transport>& comm, std::vector<training::parameter<T>> const& parameters,
-                        Rule&& rule, sharding_options const& options, Hook&& hook, std::source_location where,
-                        from_list)
-      : sharded_data_parallel(comm, tutti::detail::outline_of(parameters, comm.rank(), where), std::move(rule), options,
-                              std::move(hook), where, [&](std::size_t parameter, std::span<T> values) {
-                                std::ranges::copy(parameters[parameter].values, values.begin());
-                              }) {}
   template <class Fill>
   sharded_data_parallel(communicator<Transport>& comm, tutti::detail::model_outline const& model, Rule&& rule,
                         sharding_options const& options, Hook&& hook, std::source_location where, Fill const& fill)
@@ -268,7 +256,7 @@ class sharded_data_parallel {
         shards_(plan_shards(plan_, comm.size(), comm.rank())),
         parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
         reductions_(comm, plan_, shards_, parameters_, model.names, options_, std::move(hook)),
-        optimizer_(parameters_.owned(), std::move(rule)) {
+        own_(shards_, parameters_, std::move(rule)) {
     parameters_.load(fill, model.names, where);
     for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
     if (options.progress_thread) driver_.emplace();
@@ -284,11 +272,8 @@ class sharded_data_parallel {
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
     if (bucket == 0) parameters_.expect_same_gathers(where);
-    if (scale != 0 && bucket == 0) optimizer_.begin_step();
-    for (owned_part const& part : shards_.owned_in(bucket, plan_))
-      if (scale != 0 && reductions_.used[part.parameter] != 0)
-        optimizer_.update(static_cast<std::size_t>(&part - shards_.owned.data()), reductions_.gradients.mine(part),
-                          scale, where);
+    if (scale != 0 && bucket == 0) own_.optimizer.begin_step();
+    if (scale != 0) own_.change(bucket, plan_, reductions_.gradients, reductions_.used, scale, where);
     parameters_.share(bucket, statistics_, where);
   }
 
@@ -299,7 +284,7 @@ class sharded_data_parallel {
   shard_plan shards_;
   tutti::detail::sharded_parameters<T, Transport> parameters_;
   tutti::detail::sharded_reductions<T, Transport, Hook> reductions_;
-  training::optimizer<master_of<T>, Rule> optimizer_;
+  tutti::detail::shard_optimizer<T, Transport, Rule> own_;
   sharding_statistics statistics_{};
   int exceptions_ = std::uncaught_exceptions();
   std::optional<tutti::progress_thread> driver_;
