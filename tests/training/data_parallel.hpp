@@ -506,6 +506,8 @@ void check_mismatch(Comm& comm) {
   expect_error(made(differs ? two : one), error_code::mismatch,
                rank + " has parameter 1 of shape 12, which rank 0 lacks");
   expect_error(made(two, {.find_unused = differs}), error_code::mismatch, "find_unused = 1");
+  expect_error(made({{a, "two\nlines"}, {b, differs ? "b" : "c"}}), error_code::mismatch,
+               rank + " has parameter 1 (b) of shape 12, but rank 0 has parameter 1 (c) of shape 12");
   check_broadcast(comm);  // the communicator works as before
 }
 
