@@ -46,6 +46,8 @@ TUTTI_INLINE void check_elastic_options(training::elastic_options const& o) {
   if (o.checkpoint_every > 0 && o.folder.empty())
     refuse("checkpoint_every is set, but there is no folder", "name a folder that all ranks can reach");
   if (o.suspect_after.count() <= 0) refuse("suspect_after is not positive", "pass a time longer than a step");
+  if (o.exclude_after.count() < 0)
+    refuse("exclude_after is negative", "pass how long to wait for a rank that hangs, or 0 to exclude none");
   if (o.join_within.count() <= 0 || o.asked_within.count() <= 0)
     refuse("join_within or asked_within is not positive", "pass times in which new ranks can join");
 }
