@@ -16,10 +16,11 @@ using namespace tutti::testing;
 TEST_CASE("options of elastic training that make no sense are refused") {
   using namespace std::chrono_literals;
   auto const refused = [](training::elastic_options const& options, std::string const& words) {
-    expect_error(error_of([&] { return detail::check_elastic_options(options), 0; }), error_code::bad_argument, words);
+    expect_error(error_of([&] { return tutti::detail::check_elastic_options(options), 0; }), error_code::bad_argument,
+                 words);
   };
-  CHECK_NOTHROW(detail::check_elastic_options({}));
-  CHECK_NOTHROW(detail::check_elastic_options({.min_ranks = 1, .checkpoint_every = 1, .folder = "run"}));
+  CHECK_NOTHROW(tutti::detail::check_elastic_options({}));
+  CHECK_NOTHROW(tutti::detail::check_elastic_options({.min_ranks = 1, .checkpoint_every = 1, .folder = "run"}));
   CHECK_NOTHROW(refused({.min_ranks = -1}, "min_ranks is negative"));
   CHECK_NOTHROW(refused({.snapshot_every = 0}, "snapshot_every is 0"));
   CHECK_NOTHROW(refused({.checkpoint_every = 1}, "checkpoint_every is set, but there is no folder"));
@@ -36,11 +37,11 @@ TEST_CASE("variables that tutti-run --elastic would not set are refused") {
       char const* name;
       ~unset_again() { ::unsetenv(name); }
     } const last{name};
-    return detail::elastic_job::from_environment();
+    return tutti::detail::elastic_job::from_environment();
   };
-  detail::elastic_job const none = detail::elastic_job::from_environment();
+  tutti::detail::elastic_job const none = tutti::detail::elastic_job::from_environment();
   CHECK((none.min_ranks == 0 && none.max_ranks == 0 && none.joins_as == -1));
-  detail::elastic_job const job = job_with("TUTTI_ELASTIC", "2:8");
+  tutti::detail::elastic_job const job = job_with("TUTTI_ELASTIC", "2:8");
   CHECK((job.min_ranks == 2 && job.max_ranks == 8 && job.joins_as == -1));
   CHECK(job_with("TUTTI_ELASTIC_JOIN", "3").joins_as == 3);
   for (char const* const text : {"2", "8:2", "0:2", "2:8x", ":", "2:", "-1:2", "2:1000000"}) {

@@ -374,6 +374,7 @@ void check_sharded_misuse(Comm& comm) {
   model.ready(2);
   refused([&] { model.ready(2); }, "the gradient of parameter 2 (c) was reported ready twice");
   refused([&] { model.zero(); }, "zero() was called when gradients had already been");
+  refused([&] { model.share(); }, "share() was called when gradients had already been");
   refused([&] { model.step(); },
           "step() was called, but no gradient was reported ready of parameter 0 (a), parameter 1 [");
   std::ignore = model.gradient(1);

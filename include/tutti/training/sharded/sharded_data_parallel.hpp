@@ -224,9 +224,10 @@ class sharded_data_parallel {
   // then share() gives them the parameters that others have written. Another number of ranks has other shards. Parameters of half
   // or bfloat16 have their masters here.
   std::vector<shard_part<master_of<T>>> shard() { return own_.parts(); }
-  // Collective.
+  // Collective, between two steps.
   void share(std::source_location where = std::source_location::current()) {
     parameters_.expect_released("share()", where);
+    reductions_.pass.expect_no_reports("share()", where);
     parameters_.forget_gathered();
     reductions_.end_on_exception([&] {
       for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_, where);
