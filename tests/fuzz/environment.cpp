@@ -9,10 +9,13 @@
 #include "fuzz/input.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/fault/settings.hpp"
+#include "tutti/fault/survival.hpp"
 #include "tutti/launch/measure_links.hpp"
 #include "tutti/launch/place.hpp"
 #include "tutti/training/elastic/elastic_options.hpp"
 #include "tutti/transport/shared_memory/segment_file.hpp"
+#include "tutti/transport/system/call_watchdog.hpp"
+#include "tutti/tune/find.hpp"
 
 namespace {
 
@@ -30,6 +33,9 @@ constexpr char const* variables[] = {"TUTTI_TIMEOUT",
                                      "TUTTI_ELASTIC_JOIN",
                                      "TUTTI_HEAP",
                                      "TUTTI_TOPOLOGY",
+                                     "TUTTI_TUNING",
+                                     "TUTTI_WATCHDOG",
+                                     "TUTTI_SURVIVAL",
                                      "TUTTI_RANK",
                                      "TUTTI_SIZE",
                                      "TUTTI_JOB",
@@ -84,6 +90,9 @@ void take(std::string const& text) {
   });
   expect_refusal_or([] { require(tutti::detail::heap_bytes(4, 1 << 30) <= tutti::detail::half_of_all_addresses); });
   expect_refusal_or([] { tutti::detail::wants_link_times(); });
+  expect_refusal_or([] { tutti::detail::wants_watchdog(0); });
+  expect_refusal_or([] { tutti::detail::find_tuning_file(false); });
+  tutti::detail::report_join(0);  // to a pipe that this process does not have
   expect_refusal_or([] {
     auto const job = tutti::detail::elastic_job::from_environment();
     require(-1 <= job.joins_as && 0 <= job.min_ranks && job.min_ranks <= job.max_ranks);

@@ -59,6 +59,9 @@ class call_note {
   int looks_since_ = 0;
 };
 
+// Whether TUTTI_WATCHDOG lets the watchdog work. Throws error: bad_argument, if it is neither 0 nor 1.
+[[gnu::cold]] bool wants_watchdog(int rank);
+
 // What a communicator tells the watchdog.
 class watched_calls {
  public:
@@ -69,7 +72,7 @@ class watched_calls {
     if (rank_ >= 0) stop();
   }
 
-  // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. Throws error: bad_argument.
+  // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. Throws error: as wants_watchdog.
   [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit);
   [[gnu::cold]] void add_peer(int peer, process_watch const& process);
   // What the watchdog calls with its error before it ends the process, in a thread of its own; null: nothing.

@@ -21,7 +21,7 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit) {
+TUTTI_INLINE bool wants_watchdog(int rank) {
   char const* const text = std::getenv("TUTTI_WATCHDOG");
   std::string_view const said = text != nullptr ? text : "";
   if (said != "" && said != "0" && said != "1")
@@ -29,7 +29,11 @@ TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit)
                  .rank = rank,
                  .what = join({"TUTTI_WATCHDOG=\"", said, "\" is neither 0 nor 1"}),
                  .way_out = "set it to 0 to let calls of the MPI that never return hang, or unset it"});
-  if (said == "0") return;
+  return said != "0";
+}
+
+TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit) {
+  if (!wants_watchdog(rank)) return;
   for (call_note& note : notes) note.set_terms(limit, {});
   rank_ = rank;
   call_watchdog::of_process().add(*this);
