@@ -105,7 +105,9 @@ TEST_CASE("a rank runs ahead: four sets of lines") {
   finds(p, {{change::drop, "packets_read", access::store, {}}});
   int const count = is_long_form() ? 7 : 5;
   std::string const what = ", 3 ranks, " + std::to_string(count) + " rounds";
-  holds("packets, broadcast" + what, rounds<collective::broadcast>(three, count));
+  program const by_three = rounds<collective::broadcast>(three, count);
+  holds("packets, broadcast" + what, by_three);
+  finds(by_three, {{change::drop, "packets_read", access::store, {}}});  // so sets are used again
   holds("packets, reduce" + what, rounds<collective::reduce>(three, count));
 }
 
