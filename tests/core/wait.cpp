@@ -91,6 +91,7 @@ TEST_CASE("a rank that yields drives the work in the background") {
 TEST_CASE("the deadline, or a nap that gives up, ends the wait") {
   auto const never = [] { return progress::stuck; };
   CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [](auto&&) { return true; }));
+  CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [](auto&&) {}));
   CHECK_FALSE(wait_until_done(never, brief, far, [](auto&&) { return false; }));
 }
 

@@ -84,7 +84,6 @@ class agreeing {
       transport.nap(ready);
       engine_.record_where_asked();
       look_for_gone();
-      return true;
     });
   }
   progress poll() {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <sched.h>
+#include <type_traits>
 
 #include "tutti/core/background.hpp"
 
@@ -130,8 +131,8 @@ inline void pause_briefly() {
 }
 
 // Calls `poll` (returns progress) until it is done, then returns true. Returns false once the deadline has passed or
-// `nap(ready)` returns false. `nap` sleeps briefly unless `ready()`, a poll, finds that there was progress. `until`, a
-// deadline or countdown, is checked only while there is no progress.
+// `nap(ready)` returns false; it may also return nothing. `nap` sleeps briefly unless `ready()`, a poll, finds that there was
+// progress. `until`, a deadline or countdown, is checked only while there is no progress.
 template <class Poll, class Until, class Nap>
 bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
   while (true) {
@@ -163,7 +164,9 @@ bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
     if (last == progress::stuck)  // `rest` reads the clock
       for (running_clock::rest rest; last == progress::stuck;) {
         work_in_background();
-        if (until.passed() || !nap(ready)) return false;
+        if (until.passed()) return false;
+        if constexpr (std::is_void_v<decltype(nap(ready))>) nap(ready);
+        else if (!nap(ready)) return false;
         rest.end();
         if (last == progress::stuck) last = poll();
       }

@@ -289,10 +289,8 @@ void faults<Transport>::withdraw() noexcept {
         if (peer != rank() && notices_->reading(peer)) return progress::stuck;
       return progress::done;
     };
-    wait_until_done(look, transport_->waits(), deadline::after(environment.timeout), [&](auto const& ready) {
-      transport_->nap(ready);
-      return true;
-    });
+    wait_until_done(look, transport_->waits(), deadline::after(environment.timeout),
+                    [&](auto const& ready) { transport_->nap(ready); });
   }
 }
 

@@ -131,11 +131,7 @@ void faults_in_call<Transport>::report_part(error const& e, std::vector<int> con
   };
   if (gone || differ || peer < 0)
     wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport().waits(),
-                    deadline::after(std::chrono::seconds(1)),
-                    [&](auto const& ready) {
-                      transport().nap(ready);
-                      return true;
-                    });
+                    deadline::after(std::chrono::seconds(1)), [&](auto const& ready) { transport().nap(ready); });
   expect_agreement();
   if (notices_->faulty()) this->report_fault(where, this->in_call);
   if (gone && peer >= 0) raise_gone(e.code(), peer, where);

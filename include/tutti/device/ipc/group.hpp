@@ -209,11 +209,7 @@ class device_group {
   template <class Ready>
   static bool wait_for(Ready const& ready, std::chrono::nanoseconds most) {
     return wait_until_done([&] { return ready() ? progress::done : progress::stuck; }, patience_sharing_cores,
-                           deadline::after(most),
-                           [](auto const&) {
-                             std::this_thread::sleep_for(nap_length);
-                             return true;
-                           });
+                           deadline::after(most), [](auto const&) { std::this_thread::sleep_for(nap_length); });
   }
 
   communicator<Transport>& comm_;

@@ -202,7 +202,6 @@ class nccl_calls {
         [&](auto const&) {
           meanwhile();
           std::this_thread::sleep_for(std::chrono::microseconds(50));
-          return true;
         });
     return out;
   }

@@ -176,10 +176,8 @@ class staged_call {
       for (work& w : started_) w.test();
       return progress::stuck;
     };
-    if (wait_until_done(look, patience_sharing_cores, countdown(timeout_), [](auto const&) {
-          std::this_thread::sleep_for(idler::rest);
-          return true;
-        }))
+    if (wait_until_done(look, patience_sharing_cores, countdown(timeout_),
+                        [](auto const&) { std::this_thread::sleep_for(idler::rest); }))
       return;
     double const seconds = std::chrono::duration<double>(timeout_).count();
     throw error(

@@ -309,10 +309,8 @@ class mpi_board {
         if (r != news_->rank && !enough(r)) return progress::stuck;
       return progress::done;
     };
-    wait_until_done(look, patience_sharing_cores, deadline::after(limit), [](auto const&) {
-      std::this_thread::sleep_for(nap_length);
-      return true;
-    });
+    wait_until_done(look, patience_sharing_cores, deadline::after(limit),
+                    [](auto const&) { std::this_thread::sleep_for(nap_length); });
   }
 
   std::shared_ptr<mpi_news> news_;

@@ -32,10 +32,8 @@ template <class Abandon>
   };
   bool ended = false;
   try {
-    ended = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
-      std::this_thread::sleep_for(nap_length);
-      return true;
-    });
+    ended = wait_until_done(poll, patience_sharing_cores, until,
+                            [](auto const&) { std::this_thread::sleep_for(nap_length); });
   } catch (...) {
     abandon();
     throw;

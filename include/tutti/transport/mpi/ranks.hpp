@@ -148,10 +148,8 @@ class mpi_ranks {
       board_.look_for_lost();
       return board_.anyone_lost() || (or_a_fault && board_.faulty()) ? progress::done : progress::stuck;
     };
-    wait_until_done(look, waits_, deadline::after(std::chrono::seconds(1)), [](auto const&) {
-      std::this_thread::sleep_for(nap_length);
-      return true;
-    });
+    wait_until_done(look, waits_, deadline::after(std::chrono::seconds(1)),
+                    [](auto const&) { std::this_thread::sleep_for(nap_length); });
     for (int r = 0; r < ranks_; ++r)
       if (lost(r)) return r;
     return -1;

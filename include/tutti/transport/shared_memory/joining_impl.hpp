@@ -47,7 +47,6 @@ TUTTI_INLINE void joining::meet(step const& taken) {
     bool over = false;
     self_.nap([&] { return ready() || (over = self_.notices().faulty() || gone() >= 0); });
     if (over) examine(taken);
-    return true;
   });
   if (!met) throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
 }
