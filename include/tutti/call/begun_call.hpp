@@ -16,10 +16,7 @@ class begun_call {
  public:
   // Throws bad_argument if the request is impossible, or the fault that the communicator has.
   begun_call(engine<Transport>& on, call_terms const& call)
-      : engine_(on),
-        timeout_(call.timeout.count() > 0 ? call.timeout : on.environment.timeout),
-        where_(call.where),
-        plan_(find_plan(on, call)) {
+      : engine_(on), timeout_(on.timeout_for(call.timeout)), where_(call.where), plan_(find_plan(on, call)) {
     on.begin(plan_, where_);
   }
   begun_call(begun_call const&) = delete;

@@ -55,6 +55,10 @@ class faults {
   Transport& transport() noexcept { return *transport_; }
   auto& notices() noexcept { return *notices_; }
 
+  // The timeout of a call that asks for this one; 0: that of the communicator.
+  std::chrono::nanoseconds timeout_for(std::chrono::nanoseconds asked) const noexcept {
+    return asked.count() > 0 ? asked : environment.timeout;
+  }
   // The number of the call that began last.
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
 

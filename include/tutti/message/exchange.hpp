@@ -58,7 +58,7 @@ class exchange final : public messages_in_flight<Transport> {
       });
       return all_ended(all) ? progress::done : reached;
     };
-    countdown time(timeout_of(timeout));
+    countdown time(engine_.timeout_for(timeout));
     auto const nap = [&](auto const& ready) {
       if (alone()) return false;  // no other rank could send or receive
       announce_and_nap(ready, [&] { return first_unfinished(all); });
@@ -70,7 +70,7 @@ class exchange final : public messages_in_flight<Transport> {
     if (!wait_until_done(look, engine_.transport().waits(), time, nap))
       attempt_locked([&] {
         poll_messages(where);  // other threads may have made progress since the last poll
-        if (!all_ended(all)) faults_.raise_timeout(*first_unfinished(all), timeout_of(timeout), where);
+        if (!all_ended(all)) faults_.raise_timeout(*first_unfinished(all), engine_.timeout_for(timeout), where);
       });
     clear_awaited();
     stop_waiting(where);
@@ -116,7 +116,7 @@ class exchange final : public messages_in_flight<Transport> {
         // Every receive moves what is in flight, also one that ends at once.
         if (!searched || (t.what == transfer::receive && !started_.empty())) poll_messages(where);
         if (t.ended) return;
-        spare_->limit = timeout_of(timeout);
+        spare_->limit = engine_.timeout_for(timeout);
         spare_->time = countdown(spare_->limit);
         spare_->place = where;
         started_.push_back(spare_);
@@ -216,7 +216,7 @@ class exchange final : public messages_in_flight<Transport> {
 
  private:
   using in_flight = messages_in_flight<Transport>;
-  using in_flight::alone, in_flight::timeout_of, in_flight::expect_no_fault, in_flight::stop_waiting;
+  using in_flight::alone, in_flight::expect_no_fault, in_flight::stop_waiting;
   using in_flight::announce_wait, in_flight::announce_and_nap, in_flight::clear_awaited;
   using in_flight::attempt, in_flight::attempt_locked, in_flight::expect_partner, in_flight::fault;
   using in_flight::busy_, in_flight::engine_, in_flight::messenger_, in_flight::faults_, in_flight::history_;
@@ -239,7 +239,7 @@ class exchange final : public messages_in_flight<Transport> {
       else if (sends) use->reads(t.from, t.bytes);
       else use->writes(t.to, t.bytes);
     }
-    auto out = std::make_shared<started_transfer>(*this, t, std::move(gaps), timeout_of(timeout), where);
+    auto out = std::make_shared<started_transfer>(*this, t, std::move(gaps), engine_.timeout_for(timeout), where);
     if (use) out->check(std::move(use));
     return out;
   }

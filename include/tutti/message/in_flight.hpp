@@ -48,9 +48,6 @@ class messages_in_flight : public call_queue<Transport> {
     return nullptr;
   }
   bool alone() const noexcept { return engine_.ranks() == 1; }
-  std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds requested) const {
-    return requested.count() > 0 ? requested : engine_.environment.timeout;
-  }
   // Throws a fault that the communicator has. The caller may then release the memory of all transfers, so they end first.
   void expect_no_fault(std::source_location where) {
     if (!is_usable()) [[unlikely]]

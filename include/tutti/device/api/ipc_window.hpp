@@ -17,7 +17,6 @@
 #include "tutti/device/api/window.hpp"
 #include "tutti/device/api/window_map.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
-#include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
 #include "tutti/reduce/types.hpp"

@@ -163,7 +163,7 @@ class ipc_calls {
     if (r.ragged)
       for (int q = 0; q < size_; ++q)
         out.number = value_of_block(value_of_block(out.number, c.given.at(0, q).count), c.got.at(0, q).count);
-    watched_call const watched{.timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout(),
+    watched_call const watched{.timeout = group_.timeout_for(c.how.timeout),
                                .captured = on_.capturing(c.how.stream),
                                .kernels_wait = who == waiting::kernels,
                                .all_hear_all = all_hear_all(r.what),

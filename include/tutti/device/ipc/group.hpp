@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/channel/mailbox.hpp"
@@ -42,7 +43,7 @@ class device_group {
         arena_bytes_{arena_bytes} {
     device_card mine{.host = host_identity::of_this_process(), .process = ::getpid(), .arena_bytes = arena_bytes};
     if constexpr (cooperative_device<D>) mine.multiprocessors = on.multiprocessors();
-    all_or_none(comm, where, [&] {
+    all_or_none(comm, "share its device", where, [&] {
       arena_memory_ = std::make_shared<device_array<D, std::byte> const>(on, head_bytes + arena_bytes);
       clear(arena_memory_->data(), head_bytes);
       mine.arena = on.share(arena_memory_->data());
@@ -56,7 +57,7 @@ class device_group {
     multiprocessors_ = std::ranges::min(cards, {}, &device_card::multiprocessors).multiprocessors;
     if constexpr (streams_share_queues<D>) expect_own_queues(comm.rank(), cards, where);
     try {
-      all_or_none(comm, where, [&] {
+      all_or_none(comm, "share its device", where, [&] {
         if (comm.rank() != 0) memory_ = find_board(mine, cards[0], comm.size());
         exposed_ = static_cast<std::byte*>(on.expose(memory_->base(), memory_->bytes()));
         for (int q = 0; q < comm.size(); ++q) {
@@ -118,7 +119,10 @@ class device_group {
 
   device_board board() const { return {memory_->base(), comm_.size()}; }
   device_watch& watch() { return *watch_; }
-  std::chrono::nanoseconds timeout() const { return comm_.engine().environment.timeout; }
+  std::chrono::nanoseconds timeout_for(std::chrono::nanoseconds asked) const {
+    return comm_.engine().timeout_for(asked);
+  }
+  std::chrono::nanoseconds timeout() const { return timeout_for({}); }
   // Whether every rank has a device of its own; the same answer at all ranks.
   bool own_devices() const {
     for (std::size_t a = 0; a < owners_.size(); ++a)

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/watch/symmetric_places.hpp"
 
@@ -104,7 +104,7 @@ class peer_memory {
   // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
   std::byte* add_at_all_ranks(std::size_t bytes, std::source_location where) {
     std::byte* own = nullptr;
-    all_or_none(comm_, where, [&] { own = add_own(bytes); });
+    all_or_none(comm_, "share its device", where, [&] { own = add_own(bytes); });
     return own;
   }
 
@@ -146,11 +146,11 @@ class peer_memory {
     deadline const until = deadline::after(comm_.engine().environment.timeout);
     try {
       typename team_memory::card mine{};
-      all_or_none(comm_, where, [&] { mine = fresh->begin(); }, together);
+      all_or_none(comm_, together, where, [&] { mine = fresh->begin(); });
       auto const cards = exchange_cards(comm_, mine, where);
-      all_or_none(comm_, where, [&] { fresh->join(cards, until); }, together);
-      all_or_none(comm_, where, [&] { fresh->bind(); }, together);
-      all_or_none(comm_, where, [&] { fresh->open(until); }, together);
+      all_or_none(comm_, together, where, [&] { fresh->join(cards, until); });
+      all_or_none(comm_, together, where, [&] { fresh->bind(); });
+      all_or_none(comm_, together, where, [&] { fresh->open(until); });
     } catch (error const& e) {
       if (e.code() != error_code::system) {  // others may be gone already
         keep_until_the_process_ends(fresh);
@@ -178,7 +178,7 @@ class peer_memory {
   template <class Prepare>
   shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
     std::byte* own = nullptr;
-    all_or_none(comm_, where, [&] {
+    all_or_none(comm_, "share its device", where, [&] {
       own = add_own(bytes);
       prepare(own);
     });
@@ -192,7 +192,7 @@ class peer_memory {
     expect_usable_(where);
     shared_memory fresh;
     fresh.bytes = bytes;
-    all_or_none(comm_, where, [&] { fresh.own = on_.share(memory); });
+    all_or_none(comm_, "share its device", where, [&] { fresh.own = on_.share(memory); });
     auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
     for (std::size_t q = 0; q < cards.size(); ++q)
       if (cards[q].bytes != cards[0].bytes)
@@ -201,7 +201,7 @@ class peer_memory {
                "register buffers of the same size at all ranks", where);
     std::size_t const before = opened_.size();
     try {
-      all_or_none(comm_, where, [&] {
+      all_or_none(comm_, "share its device", where, [&] {
         for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
       });
     } catch (...) {

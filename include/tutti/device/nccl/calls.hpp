@@ -19,11 +19,11 @@
 
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/front/call.hpp"
-#include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/nccl/flights.hpp"
 #include "tutti/device/nccl/pair_sizes.hpp"
 #include "tutti/device/nccl/team.hpp"
@@ -48,28 +48,22 @@ class nccl_calls {
   [[gnu::cold]] nccl_calls(communicator<Transport>& comm, D const& on, std::source_location where)
       : comm_{comm}, on_{on} {
     card mine{};
-    all_or_none(comm, where, [&] { mine = load(); }, "use NCCL");
+    all_or_none(comm, "use NCCL", where, [&] { mine = load(); });
     auto const all = exchange_cards(comm, mine, where);
     std::string why_not;
-    all_or_none(
-        comm, where,
-        [&] {
-          if (std::ranges::any_of(all, [&](card const& other) { return other.version != all[0].version; }))
-            refuse("ranks have different versions of it");
-          nccl::result const joined = enter(all[0].id);
-          if (joined == nccl::result::success) return;
-          why_not = text_of(joined);
-          team_.abort();
-          // A rank that knows only that another has failed, or is late, speaks last.
-          if (joined != nccl::result::remote && joined != nccl::result::in_progress) refuse(why_not);
-        },
-        "use NCCL");
-    all_or_none(
-        comm, where,
-        [&] {
-          if (!why_not.empty()) refuse(why_not);
-        },
-        "use NCCL");
+    all_or_none(comm, "use NCCL", where, [&] {
+      if (std::ranges::any_of(all, [&](card const& other) { return other.version != all[0].version; }))
+        refuse("ranks have different versions of it");
+      nccl::result const joined = enter(all[0].id);
+      if (joined == nccl::result::success) return;
+      why_not = text_of(joined);
+      team_.abort();
+      // A rank that knows only that another has failed, or is late, speaks last.
+      if (joined != nccl::result::remote && joined != nccl::result::in_progress) refuse(why_not);
+    });
+    all_or_none(comm, "use NCCL", where, [&] {
+      if (!why_not.empty()) refuse(why_not);
+    });
     watch_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
   }
   nccl_calls(nccl_calls const&) = delete;
@@ -97,7 +91,7 @@ class nccl_calls {
   void run(request const& what, std::string_view type, std::string_view op, device_options<D> const& how,
            std::source_location where, pair_sizes const& sizes, Issue const& issue) {
     expect_no_fault(where);
-    auto const timeout = how.timeout.count() > 0 ? how.timeout : comm_.engine().environment.timeout;
+    auto const timeout = comm_.engine().timeout_for(how.timeout);
     call_names const names{type, op};
     call_terms terms{what, find_schedule_of<C>, timeout, where, &names};
     terms.asked.algorithm = algorithm_id::automatic;

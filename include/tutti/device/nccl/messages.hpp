@@ -116,7 +116,7 @@ class nccl_messages {
     check_options(comm_, name, for_host, where);
     for (transfer const& t : all) expect_accessible(name, t, where);
     calls_.expect_no_fault(where);
-    auto const timeout = how.timeout.count() != 0 ? how.timeout : comm_.engine().environment.timeout;
+    auto const timeout = comm_.engine().timeout_for(how.timeout);
     std::vector<nccl_message<Transport>> group;
     group.reserve(all.size());
     try {

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/coalesced.hpp"
-#include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/growth.hpp"
@@ -82,7 +82,7 @@ class device_bucket {
       refuse(comm.rank(), "the first call with a list of this size is being captured into a graph, and needs memory",
              "make the call once before the capture", where);
     std::list<device_array<D, std::byte>> fresh;  // dropped if another rank has none, or only that rank would ask again
-    all_or_none(comm, where, [&] { fresh.emplace_back(on_, bytes); }, "allocate memory for a list of arrays");
+    all_or_none(comm, "allocate memory for a list of arrays", where, [&] { fresh.emplace_back(on_, bytes); });
     memory_.splice(memory_.end(), fresh);
   }
 

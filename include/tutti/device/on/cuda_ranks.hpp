@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/barrier.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
@@ -48,8 +49,8 @@ class cuda_ranks {
   cuda_ranks(communicator<Transport>& comm, D const& on, on_options<D> const& how, std::source_location where)
       : comm_{comm}, on_{on}, stream_{how.stream} {
     detail::node_map const nodes = detail::find_nodes(comm, how, where);
-    detail::all_or_none(
-        comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); }, "allocate memory for messages");
+    detail::all_or_none(comm, "allocate memory for messages", where,
+                        [&] { messages_.emplace(comm, on, how.slices.slice); });
     bool const required = how.path == device_path::nccl;
     if (how.path != device_path::staged && !required) take_memory_path(how, nodes, where);
     if (ipc_ || levels_) open_outbox(how.slices.slice, nodes, where);
@@ -224,13 +225,10 @@ class cuda_ranks {
     };
     std::vector<int> all(static_cast<std::size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
-    detail::all_or_none(
-        comm_, where,
-        [&] {
-          if (levels_) open(levels_->shared_group(), nodes.members(nodes.node_of(rank())));
-          else if (auto* const group = ipc_->shared_group()) open(*group, all);
-        },
-        "allocate memory for messages");
+    detail::all_or_none(comm_, "allocate memory for messages", where, [&] {
+      if (levels_) open(levels_->shared_group(), nodes.members(nodes.node_of(rank())));
+      else if (auto* const group = ipc_->shared_group()) open(*group, all);
+    });
   }
   std::optional<std::string> objection_to_ipc() const {
     if (size() <= detail::max_destinations) return {};

@@ -9,6 +9,7 @@
 
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/on/options.hpp"

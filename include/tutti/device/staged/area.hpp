@@ -2,19 +2,14 @@
 // The buffers, streams and events that move device memory through the host; all ranks create them together.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <memory>
 #include <source_location>
-#include <span>
-#include <string_view>
-#include <vector>
 
-#include "tutti/collective/all_gather.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
@@ -84,16 +79,6 @@ struct staging_state {
   std::int32_t slices;
   bool accepts_device_memory;
 };
-struct staging_failure {
-  bool failed;
-  char why[255];
-};
-template <class T, class Transport>
-std::vector<T> tell_all(communicator<Transport>& comm, T const& mine, std::source_location where) {
-  std::vector<T> all(static_cast<std::size_t>(comm.size()));
-  all_gather(comm, std::span(&mine, 1), all, {}, where);
-  return all;
-}
 
 // Whether the communicator accepts device memory directly, on all ranks.
 template <class Transport>
@@ -107,7 +92,7 @@ template <class Transport>
                              else return false;
                            }()};
   bool taken = true;
-  for (staging_state const& other : tell_all(comm, mine, where)) {
+  for (staging_state const& other : exchange_cards(comm, mine, where)) {
     taken = taken && other.accepts_device_memory;
     if (other.slice != mine.slice || other.slices != mine.slices)
       refuse(comm.rank(),
@@ -124,28 +109,9 @@ template <staging_device D, class Transport>
                                                                  staging const& how, bool pinned,
                                                                  std::source_location where) {
   std::unique_ptr<staging_area<D>> out;
-  staging_failure mine{};
-  auto const fail = [&](std::string_view why) {
-    mine.failed = true;
-    why.copy(mine.why, sizeof mine.why - 1);
-  };
-  try {
-    out = std::make_unique<staging_area<D>>(on, how, comm.size(), pinned);
-  } catch (error const& e) {
-    fail(e.happened());
-  } catch (std::exception const& e) {
-    fail(e.what());
-  }
-  auto const all = tell_all(comm, mine, where);
-  auto const found = std::ranges::find(all, true, &staging_failure::failed);
-  if (found == all.end()) return out;
-  int const rank = static_cast<int>(found - all.begin());
-  throw error({.code = error_code::system,
-               .rank = comm.rank(),
-               .peer = rank == comm.rank() ? -1 : rank,
-               .what = join({"rank ", rank, " cannot stage memory of its device: ", found->why}),
-               .way_out = "ask for fewer or smaller slices, or free memory there",
-               .where = where});
+  all_or_none(comm, "stage memory of its device", where,
+              [&] { out = std::make_unique<staging_area<D>>(on, how, comm.size(), pinned); });
+  return out;
 }
 
 }  // namespace detail

@@ -85,11 +85,7 @@ class staged_call {
  public:
   staged_call(communicator<Transport>& comm, staging_area<D>& area, device_options<D> const& how,
               std::source_location where)
-      : comm_(comm),
-        area_(area),
-        stream_(how.stream),
-        timeout_(how.timeout.count() != 0 ? how.timeout : comm.engine().environment.timeout),
-        where_(where) {
+      : comm_(comm), area_(area), stream_(how.stream), timeout_(comm.engine().timeout_for(how.timeout)), where_(where) {
     if (area.on.capturing(stream_))
       refuse(comm.rank(), "a collective of cuda_staged was called on a stream that is being captured into a graph",
              "call it outside of graphs, because the host sends its messages", where);

@@ -185,7 +185,7 @@ class device_messages {
     // The host refuses an algorithm or a protocol, which a message does not have.
     options const for_host{.algorithm = how.algorithm, .protocol = how.protocol, .timeout = how.timeout};
     check_options(comm_, name, for_host, where);
-    auto const timeout = how.timeout.count() != 0 ? how.timeout : comm_.engine().environment.timeout;
+    auto const timeout = comm_.engine().timeout_for(how.timeout);
     put_in_order(all);
     auto const call = std::make_shared<device_exchange<D, Transport>>(
         works_, all, transfer_terms<D, Transport>{comm_, on_, how.stream, for_host, where}, timeout);

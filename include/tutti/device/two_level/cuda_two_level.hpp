@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
-#include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/two_level/level_operations.hpp"
 #include "tutti/device/two_level/node_shares.hpp"
@@ -56,16 +56,15 @@ class cuda_two_level {
     for (int node = 0; node < nodes_.count(); ++node) alike_.push_back(rank_at(node, local_));
     inside_comm_.emplace(group_of(nodes_.members(node_), where));
     across_comm_.emplace(group_of(alike_, where));
-    detail::all_or_none(comm, where, [&] {
+    detail::all_or_none(comm, "share its device", where, [&] {
       try {
         inside_.emplace(*inside_comm_, on, arena_bytes, where);
       } catch (error const& e) {
         throw error({.code = e.code(), .what = in_part(nodes_.members(node_), e), .way_out = std::string(e.way_out())});
       }
     });
-    detail::all_or_none(
-        comm, where, [&] { across_.emplace(*across_comm_, on, slices, detail::nccl_use::if_possible, where); },
-        "stage memory of its device");
+    detail::all_or_none(comm, "stage memory of its device", where,
+                        [&] { across_.emplace(*across_comm_, on, slices, detail::nccl_use::if_possible, where); });
   }
 
   // Whether such nodes can be served; `objection` continues "because".
@@ -157,8 +156,7 @@ class cuda_two_level {
           comm_.rank(),
           detail::join({name(c.what.what), " among nodes was called on a stream that is being captured into a graph"}),
           "call it outside of graphs, because the host sends its messages", c.where);
-    auto const timeout = c.how.timeout.count() > 0 ? c.how.timeout : comm_.engine().environment.timeout;
-    return {{.stream = c.how.stream}, c.where, detail::deadline::after(timeout)};
+    return {{.stream = c.how.stream}, c.where, detail::deadline::after(comm_.engine().timeout_for(c.how.timeout))};
   }
 
   // -- Parts. part(ranks, how) makes a call among the ranks of a level.
