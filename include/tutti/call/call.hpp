@@ -163,7 +163,5 @@ struct call : call_terms {
 
 template <collective C, class Algorithm, class T, class Op, class Memory = array_memory<T>>
 using reduction = call<C, Algorithm, reducing<T, Op>, Memory>;
-template <collective C, class Algorithm, class Memory>
-using movement = call<C, Algorithm, moving, Memory>;  // of bytes, so it is compiled once for all element types
 
 }  // namespace tutti::detail

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -12,24 +11,10 @@
 #include "tutti/call/native.hpp"
 
 namespace tutti::detail {
-// The operation without its prologue and epilogue, which are applied before and after all levels.
-template <class Op>
-struct bare {
-  static constexpr bool commutative = is_commutative<Op>;
-  static constexpr std::string_view name = name_of<Op>();
-  using bare_form_of = Op;  // the library may have this operation
-  Op const* op;
-
-  template <class A>
-    requires combines<Op, A>
-  A operator()(A const& a, A const& b) const {
-    return (*op)(a, b);
-  }
-};
-
+// The prologue and the epilogue of an operation are applied before and after all levels.
 template <class T, class Op>
 auto bare_operation(reducing<T, Op> const& body) {
-  if constexpr (reducing<T, Op>::prepares || reducing<T, Op>::finishes) return bare<Op>{&body.op};
+  if constexpr (reducing<T, Op>::prepares || reducing<T, Op>::finishes) return bare<Op>{body.op};
   else return body.op;
 }
 

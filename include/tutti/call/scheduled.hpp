@@ -225,12 +225,9 @@ slices_for<Transport, layout_for<Memory>> call_in_bytes<C, Transport, Memory>::s
 }
 
 // The buffers of a call that are the same for all element types.
-template <class T>
-array_memory<std::byte> memory_in_bytes(array_memory<T> const& m) {
-  return {reinterpret_cast<std::byte const*>(m.in), reinterpret_cast<std::byte*>(m.out), m.in_place};
-}
-template <class T>
-block_memory<std::byte> memory_in_bytes(block_memory<T> const& m) {
+template <template <class> class Shape, class T>
+  requires(!Shape<T>::ragged)
+Shape<std::byte> memory_in_bytes(Shape<T> const& m) {
   return {reinterpret_cast<std::byte const*>(m.in), reinterpret_cast<std::byte*>(m.out), m.in_place};
 }
 template <class Memory>

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/core/config.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/reduce/types.hpp"
 
@@ -149,6 +150,21 @@ constexpr std::string_view name_of() {
   if constexpr (requires { std::string_view{Op::name}; }) return Op::name;
   else return type_name<Op>();
 }
+
+// An operation without its prologue and epilogue.
+template <class Op>
+struct bare {
+  static constexpr bool commutative = is_commutative<Op>;
+  static constexpr std::string_view name = name_of<Op>();
+  using bare_form_of = Op;  // a library may have it
+  Op op;
+
+  template <class A>
+    requires combines<Op, A>
+  TUTTI_HOST_DEVICE A operator()(A const& a, A const& b) const {
+    return op(a, b);
+  }
+};
 
 }  // namespace detail
 

@@ -43,6 +43,12 @@ TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x)
     *static_cast<words<Word, Words>*>(to) = x;
 }
 
+// Whether such a pack of elements can be accessed at once.
+template <std::size_t Elements, class T>
+TUTTI_HOST_DEVICE bool is_aligned_for(T const* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % (Elements * sizeof(T)) == 0;
+}
+
 // N elements from `at` on: a pack in one access, otherwise one by one.
 template <std::size_t N, class Source, class T>
 TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {

@@ -173,12 +173,8 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
   // Whether p + head is aligned for a pack.
   template <class P>
   TUTTI_HOST_DEVICE static bool is_aligned(P p, std::size_t head) {
-    if constexpr (std::is_pointer_v<P>) {
-      constexpr std::size_t bytes = pack * sizeof(*p);
-      return reinterpret_cast<std::uintptr_t>(p + head) % bytes == 0;
-    } else {
-      return true;
-    }
+    if constexpr (std::is_pointer_v<P>) return is_aligned_for<pack>(p + head);
+    else return true;
   }
 
   // The number of elements before the first pack, which a destination or an array of the epilogue decides; `pack` if it begins

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 #include "tutti/core/partition.hpp"
@@ -56,7 +55,7 @@ struct squares_work {
   template <class Group>
   TUTTI_HOST_DEVICE static double squares(Group const& group, T const* from, std::size_t n) {
     constexpr std::size_t pack = device_pack<T>;
-    bool const aligned = reinterpret_cast<std::uintptr_t>(from) % (pack * sizeof(T)) == 0;
+    bool const aligned = is_aligned_for<pack>(from);
     std::size_t const stride = static_cast<std::size_t>(group.size()) * pack;
     double out = 0;
     TUTTI_NO_UNROLL

@@ -114,16 +114,12 @@ struct row_pass {
   TUTTI_HOST_DEVICE std::size_t length() const { return rows.length; }
   TUTTI_HOST_DEVICE kept* residual() const { return rows.epilogue.residual + row * length(); }
 
-  template <class T>
-  TUTTI_HOST_DEVICE static bool is_aligned(T const* p) {
-    return reinterpret_cast<std::uintptr_t>(p) % (pack * sizeof(T)) == 0;
-  }
   TUTTI_HOST_DEVICE bool is_aligned() const {
     bool all = true;
-    for (int k = 0; k < sources; ++k) all = all && is_aligned(from(k));
-    for (int k = 0; k < destinations; ++k) all = all && is_aligned(to(k));
-    for (int k = 0; k < Epilogue::column_count; ++k) all = all && is_aligned(rows.epilogue.columns[k]);
-    if constexpr (Epilogue::has_residual) all = all && is_aligned(residual());
+    for (int k = 0; k < sources; ++k) all = all && is_aligned_for<pack>(from(k));
+    for (int k = 0; k < destinations; ++k) all = all && is_aligned_for<pack>(to(k));
+    for (int k = 0; k < Epilogue::column_count; ++k) all = all && is_aligned_for<pack>(rows.epilogue.columns[k]);
+    if constexpr (Epilogue::has_residual) all = all && is_aligned_for<pack>(residual());
     return all;
   }
 

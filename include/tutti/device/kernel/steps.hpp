@@ -120,21 +120,13 @@ class block_body {
     while (true) {
       group_.sync();
       if (job_.source_count == 0) return;
-      if (group_.rank() >= Group::warp) work({group_.rank() - Group::warp, group_.size() - Group::warp});
+      if (group_.rank() >= Group::warp) work({group_.rank() - Group::warp, group_.size() - Group::warp, 0, 1});
       group_.sync();
     }
   }
 
  private:
-  struct worker {
-    static constexpr std::size_t block_bytes = access_bytes;
-    int rank_, size_;
-
-    TUTTI_HOST_DEVICE int rank() const { return rank_; }
-    TUTTI_HOST_DEVICE int size() const { return size_; }
-  };
-
-  TUTTI_HOST_DEVICE void work(worker const& me) const {
+  TUTTI_HOST_DEVICE void work(team const& me) const {
     if constexpr (Reduces) {
       if (job_.source_count == 2) return combine_from<2>(me);
       if (job_.source_count != 1) return combine_from<0>(me);
@@ -142,7 +134,7 @@ class block_body {
     combine_from<1>(me);
   }
   template <int FanIn>
-  TUTTI_HOST_DEVICE void combine_from(worker const& me) const {
+  TUTTI_HOST_DEVICE void combine_from(team const& me) const {
     auto const from = [this](int k) { return job_.sources[k]; };
     auto const to = [this](int k) { return job_.destinations[k]; };
     auto const before = prologue_at<T>(op_, job_.how);

@@ -173,11 +173,6 @@ struct wire_lane {
   }
 };
 
-template <std::size_t Elements, class T>
-TUTTI_HOST_DEVICE bool is_aligned_for(T const* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % (Elements * sizeof(T)) == 0;
-}
-
 // The values become the contributions of this rank, of which `count` are in memory. The others become copies of the first: the
 // operation of the program is called with all values of a block, and must not see any that no rank has passed.
 template <class Lane, class In, class Before>

@@ -2,29 +2,11 @@
 // An operation as the two levels of a reduction apply it: its prologue inside nodes, and its epilogue across them.
 #pragma once
 
-#include <string_view>
-
-#include "tutti/core/config.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/operation.hpp"
 
 namespace tutti::detail {
-
-// The operation without its prologue and epilogue.
-template <class Op>
-struct combining_only {
-  static constexpr bool commutative = is_commutative<Op>;
-  static constexpr std::string_view name = name_of<Op>();
-  using bare_form_of = Op;  // a library may have it
-  Op op;
-
-  template <class A>
-    requires combines<Op, A>
-  TUTTI_HOST_DEVICE A operator()(A const& a, A const& b) const {
-    return op(a, b);
-  }
-};
 
 template <class Op, class T>
 inline constexpr bool has_stages = has_prepare<Op, accumulator_for<Op, T>> || has_finish<Op, accumulator_for<Op, T>>;
@@ -32,16 +14,16 @@ inline constexpr bool has_stages = has_prepare<Op, accumulator_for<Op, T>> || ha
 // Combines the contributions of the ranks of a node.
 template <class T, class Op>
 auto operation_inside(Op const& op) {
-  if constexpr (has_prepare<Op, accumulator_for<Op, T>>) return fused{combining_only<Op>{op}, prepared<T, Op>{op}};
-  else if constexpr (has_stages<Op, T>) return combining_only<Op>{op};
+  if constexpr (has_prepare<Op, accumulator_for<Op, T>>) return fused{bare<Op>{op}, prepared<T, Op>{op}};
+  else if constexpr (has_stages<Op, T>) return bare<Op>{op};
   else return op;
 }
 // Combines the results of nodes, of `ranks` ranks in all.
 template <class T, class Op>
 auto operation_across(Op const& op, int ranks) {
   if constexpr (has_finish<Op, accumulator_for<Op, T>>)
-    return fused{combining_only<Op>{op}, unchanged{}, finished<Op>{op, ranks}};
-  else if constexpr (has_stages<Op, T>) return combining_only<Op>{op};
+    return fused{bare<Op>{op}, unchanged{}, finished<Op>{op, ranks}};
+  else if constexpr (has_stages<Op, T>) return bare<Op>{op};
   else return op;
 }
 
