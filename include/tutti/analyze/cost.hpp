@@ -2,8 +2,6 @@
 // The cost of a schedule, derived from the schedule itself: nothing here depends on an algorithm.
 #pragma once
 
-#include <algorithm>
-
 #include "tutti/analyze/simulate.hpp"
 
 namespace tutti::analyze {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <concepts>
 #include <ranges>
 #include <type_traits>
 #include <vector>

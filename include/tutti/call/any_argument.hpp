@@ -3,8 +3,6 @@
 // compiled with calls that are made: in a requires expression, a refused call is merely false.
 #pragma once
 
-#include <type_traits>
-
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/refuse.hpp"
 

@@ -2,7 +2,6 @@
 // From the arrays of a caller to a call that is performed: the arrays are checked as the table of collectives says.
 #pragma once
 
-#include <cstddef>
 #include <source_location>
 #include <span>
 #include <type_traits>

@@ -10,7 +10,6 @@
 #include <source_location>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include "tutti/call/planning.hpp"
 #include "tutti/call/uneven_blocks.hpp"

@@ -2,7 +2,6 @@
 // A group of ranks that call collectives together.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <source_location>
 #include <span>
-#include <vector>
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"

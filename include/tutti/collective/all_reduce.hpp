@@ -2,7 +2,6 @@
 // all_reduce: every rank gets the combination of all ranks' arrays or values.
 #pragma once
 
-#include <cstddef>
 #include <source_location>
 #include <span>
 #include <utility>

@@ -2,11 +2,9 @@
 // all_to_all and all_to_all_v: every rank sends a block to every rank.
 #pragma once
 
-#include <cstddef>
 #include <source_location>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"

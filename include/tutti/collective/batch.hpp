@@ -2,11 +2,9 @@
 // batch: messages and collectives that start together.
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <source_location>
-#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 // broadcast: every rank gets the root's array or value.
 #pragma once
 
-#include <cstddef>
 #include <source_location>
 #include <span>
 #include <utility>

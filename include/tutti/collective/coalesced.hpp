@@ -2,7 +2,6 @@
 // all_reduce of many arrays, in which small arrays share a call.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <exception>

@@ -6,7 +6,6 @@
 #include <source_location>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"

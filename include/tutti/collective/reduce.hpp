@@ -3,12 +3,10 @@
 #pragma once
 
 #include <concepts>
-#include <cstddef>
 #include <optional>
 #include <source_location>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"

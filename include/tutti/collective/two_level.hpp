@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <source_location>
 #include <span>
 #include <type_traits>
 #include <utility>

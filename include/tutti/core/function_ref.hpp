@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <memory>
-#include <type_traits>
 
 namespace tutti::detail {
 

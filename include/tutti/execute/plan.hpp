@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <type_traits>
 
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/transport/segment.hpp"

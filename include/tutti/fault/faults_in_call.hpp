@@ -9,11 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <new>
 #include <source_location>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"

@@ -8,13 +8,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <mutex>
 #include <optional>
-#include <source_location>
 #include <string>
-#include <string_view>
-#include <utility>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/json.hpp"

@@ -2,10 +2,8 @@
 // Definitions of fault/observer.hpp.
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <string_view>
 #include <utility>
 
 #include "tutti/core/error.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <csignal>
-#include <utility>
 
 #include "tutti/core/text.hpp"
 #include "tutti/fault/recorder.hpp"

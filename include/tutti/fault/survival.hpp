@@ -3,7 +3,6 @@
 // launcher neither ends them nor counts the loss as a failure of the job; and once a process has joined that replaces a rank.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "tutti/transport/system/descriptor.hpp"

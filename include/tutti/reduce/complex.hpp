@@ -3,7 +3,6 @@
 #pragma once
 
 #include <concepts>
-#include <string_view>
 #include <type_traits>
 
 #include "tutti/core/config.hpp"

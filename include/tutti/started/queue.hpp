@@ -7,7 +7,6 @@
 #include <mutex>
 #include <sched.h>
 #include <thread>
-#include <utility>
 
 #include "tutti/call/engine.hpp"
 #include "tutti/core/light_lock.hpp"

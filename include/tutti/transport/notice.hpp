@@ -2,14 +2,12 @@
 // Notices: the information about ranks' current calls and faults that travels beside messages.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "tutti/core/error.hpp"

@@ -2,7 +2,6 @@
 // What the parts of a collective in two levels send and work, for the cost model.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "tutti/algorithm/parts.hpp"

@@ -2,7 +2,6 @@
 // What kernels of a program need to use a window: their block as a group, and a launch whose blocks all run at once.
 #pragma once
 
-#include <cstddef>
 #include <cuda_runtime.h>
 #include <tuple>
 #include <utility>

@@ -2,7 +2,6 @@
 // The window of virtual ranks: memory for each of them on the devices of one process.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,6 @@
 #include <cuda_runtime.h>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"

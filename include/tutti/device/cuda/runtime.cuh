@@ -14,7 +14,6 @@
 #include <span>
 #include <string>
 #include <unistd.h>
-#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"

@@ -2,7 +2,6 @@
 // An all_reduce with an epilogue on rows where ranks cannot do both in one kernel: the sums, then a kernel for the rows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -4,12 +4,10 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <type_traits>
-#include <vector>
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/concept.hpp"

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <type_traits>
 
 #include "tutti/core/partition.hpp"
 #include "tutti/device/kernel/access.hpp"

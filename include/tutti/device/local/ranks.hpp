@@ -11,7 +11,6 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/partition.hpp"

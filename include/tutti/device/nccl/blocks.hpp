@@ -3,8 +3,6 @@
 // expects them.
 #pragma once
 
-#include <cstdint>
-
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/device/front/call.hpp"

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <exception>
 #include <list>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <source_location>

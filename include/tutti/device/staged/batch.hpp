@@ -2,7 +2,6 @@
 // device_batch: messages of device memory that start together.
 #pragma once
 
-#include <memory>
 #include <source_location>
 #include <type_traits>
 #include <utility>

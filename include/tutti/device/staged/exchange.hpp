@@ -9,7 +9,6 @@
 #include <memory>
 #include <source_location>
 #include <span>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

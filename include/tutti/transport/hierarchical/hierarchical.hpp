@@ -10,7 +10,6 @@
 #include <exception>
 #include <memory>
 #include <mpi.h>
-#include <string>
 #include <string_view>
 #include <sys/random.h>
 #include <utility>

@@ -11,7 +11,6 @@
 #include <mpi.h>
 #include <new>
 #include <source_location>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>

@@ -10,7 +10,6 @@
 #include <optional>
 #include <poll.h>
 #include <pthread.h>
-#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>

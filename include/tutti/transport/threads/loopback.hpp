@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <new>
-#include <string>
 #include <sys/mman.h>
 
 #include "tutti/core/error.hpp"
