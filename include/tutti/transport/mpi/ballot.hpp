@@ -2,6 +2,7 @@
 // Agreement by messages among ranks, some of which may end meanwhile. transport/ballot.hpp does the same in shared memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -132,7 +133,7 @@ class mpi_ballot {
     }
     void listen() {
       board.listen();
-      std::erase_if(in_flight, [](sending& s) { return s.ended(); });
+      std::erase_if(in_flight, [](auto& l) { return l.idle(); });
       while (true) {
         int arrived = 0;
         MPI_Status status;
@@ -144,7 +145,9 @@ class mpi_ballot {
     }
 
     bool gone(int r) { return board.lost(r) || board.left(r); }
-    bool was_late(int r) const { return opinion->outcome == resolution::timed_out && contains(opinion->named, r); }
+    bool was_late(int r) const {
+      return opinion->outcome == resolution::timed_out && std::ranges::count(opinion->named, r) > 0;
+    }
 
     void advance() {
       if (decided.first == number) return;
@@ -186,15 +189,10 @@ class mpi_ballot {
     }
 
     bool close() noexcept {
-      std::erase_if(in_flight, [](sending& s) { return s.ended(); });
+      std::erase_if(in_flight, [](auto& l) { return l.idle(); });
       return in_flight.empty();
     }
 
-    static bool contains(std::vector<int> const& ranks, int r) {
-      for (int const each : ranks)
-        if (each == r) return true;
-      return false;
-    }
     static set bits(std::vector<int> const& ranks) {
       set out{};
       for (int const r : ranks) out[static_cast<std::size_t>(r) / 64] |= std::uint64_t{1} << r % 64;
@@ -210,17 +208,6 @@ class mpi_ballot {
     // A peer is at most one agreement ahead, unless this rank was late.
     static constexpr std::size_t kept = 2;
 
-    // Messages of the same text share it. Sending to a rank that has ended fails, which is ignored.
-    struct sending {
-      std::shared_ptr<letter const> text;
-      MPI_Request request;
-
-      bool ended() noexcept {
-        int done = 1;
-        return request == MPI_REQUEST_NULL || MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
-      }
-    };
-
     MPI_Comm comm;
     int tag;
     int rank;
@@ -232,7 +219,7 @@ class mpi_ballot {
     int turn = 0;  // the rank whose turn is awaited
     std::pair<std::uint64_t, resolution> decided{};
     letter received{};
-    std::vector<sending> in_flight;
+    std::vector<mpi_letter<letter>> in_flight;
     std::shared_ptr<urn> kept_for_ever{};  // itself, if letters are still in flight when the ballot closes
   };
 

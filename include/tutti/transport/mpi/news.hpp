@@ -25,6 +25,19 @@
 
 namespace tutti::detail {
 
+// A text in flight to a rank, which may not be listening. Letters of the same text share it.
+template <class Text>
+struct mpi_letter {
+  std::shared_ptr<Text const> text{};
+  MPI_Request request = MPI_REQUEST_NULL;
+
+  // Sending to a rank that has ended fails, which is ignored.
+  bool idle() noexcept {
+    int done = 1;
+    return request == MPI_REQUEST_NULL || MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+  }
+};
+
 // Members that every call writes are atomic, and written by one thread at a time. The lock guards all others; no thread holds
 // it while it sleeps or waits.
 struct mpi_news {
@@ -64,20 +77,10 @@ struct mpi_news {
   // With a header of the MPI, within the smallest eager limit in use: 4 KiB, of Open MPI between processes of a node.
   static_assert(sizeof(notice) <= 4000);
 
-  // A notice in flight to a peer, which may not be listening. Letters of the same text share it.
-  struct letter {
-    std::shared_ptr<notice const> text{};
-    MPI_Request request = MPI_REQUEST_NULL;
-
-    bool idle() noexcept {
-      int done = 1;
-      return request == MPI_REQUEST_NULL || MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
-    }
-  };
   struct peer {
     std::unique_ptr<notice> last{};  // its last notice; null for most peers, because only ranks that wait long send any
-    letter current{};                // the peer must have received it before the next one is sent
-    letter alarm{};                  // the fault that this rank has raised, if any
+    mpi_letter<notice> current{};    // the peer must have received it before the next one is sent
+    mpi_letter<notice> alarm{};      // the fault that this rank has raised, if any
     bool stale = false;              // a newer notice is to be sent
     bool lost = false;               // its process has ended
 

@@ -38,8 +38,7 @@ class joining {
   // The rank that has ended, or else one that has given up, as others do because of the first.
   int gone() const;
   bool gave_up(int rank) const { return self_.left(rank); }
-  int name_of(int rank) const { return name_of(rank, others_); }
-  static int name_of(int rank, acquaintance const& others);
+  int name_of(int rank) const { return others_.name_of(rank); }
   static fault loss_of(segment const& memory, int finder, int rank, char const* what, acquaintance const& others);
   error refusal(fault const& f) const;
 

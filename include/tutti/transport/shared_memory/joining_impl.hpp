@@ -82,13 +82,9 @@ TUTTI_INLINE int joining::gone() const {
   return first;
 }
 
-TUTTI_INLINE int joining::name_of(int rank, acquaintance const& others) {
-  return others.names.empty() ? rank : others.names[static_cast<std::size_t>(rank)];
-}
-
 TUTTI_INLINE fault joining::loss_of(segment const& memory, int finder, int rank, char const* what,
                                     acquaintance const& others) {
-  int const name = name_of(rank, others);
+  int const name = others.name_of(rank);
   std::uint32_t const process = memory.rank(rank).process;  // 0: it ended before it had recorded it
   return {error_code::rank_lost, finder, name,
           detail::join({"rank ", name, process != 0 ? detail::join({" (process ", process, ")"}) : "", what,

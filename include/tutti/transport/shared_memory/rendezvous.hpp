@@ -33,6 +33,8 @@ struct acquaintance {
   bool watch_all = false;
   // Where rank 0 keeps the name after the meeting, so that no other job can meet under it; null: it does not.
   descriptor* kept_name = nullptr;
+
+  int name_of(int rank) const { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
 };
 
 // What a rank says when it has connected.
@@ -115,7 +117,7 @@ class rendezvous {
 
   // -- All ranks.
 
-  int name_of(int rank) const { return others_.names.empty() ? rank : others_.names[static_cast<std::size_t>(rank)]; }
+  int name_of(int rank) const { return others_.name_of(rank); }
   std::string called(int rank) const;
 
   void expect_to_come(int rank) const;
