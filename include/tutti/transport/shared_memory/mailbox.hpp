@@ -15,18 +15,17 @@
 #include "tutti/transport/ballot.hpp"
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/segment.hpp"
+#include "tutti/transport/shared_memory/packet_rounds.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
 namespace tutti::detail {
 
-class mailbox {
+class mailbox : public packet_rounds {
  public:
   static constexpr std::size_t slice_bytes = slot_bytes;
 
   mailbox(int rank, int ranks, int tracks);
 
-  int rank() const noexcept { return rank_; }
-  int ranks() const noexcept { return ranks_; }
   patience waits() const noexcept {
     return {waits_.spins, waits_.yields, &share_core, this, waits_.yields_reach_peers};
   }
@@ -144,43 +143,6 @@ class mailbox {
   // Chooses how to copy to slots.
   store_gauge& gauge() noexcept { return gauge_; }
 
-  // -- Packets: the lines that a rank publishes in a round. All ranks number rounds alike, from 1.
-  std::uint64_t next_round() noexcept { return ++round_; }
-  packet* packets(int rank, std::uint64_t round, bool far) const noexcept {
-    rank_page& owner = segment_.rank(rank);
-    return far ? owner.far[round & (far_sets_ - 1)] : owner.near[round % near_sets];
-  }
-  // Fetches this rank's first packets of a round for writing.
-  void prefetch_packets(std::uint64_t round, bool far, std::size_t lines) const noexcept {
-    packet* const first = packets(rank_, round, far);
-    for (std::size_t k = 0; k < lines; ++k) prefetch_for_writing(first + k);
-  }
-  // Whether all peers have finished with the previous contents of these lines.
-  bool packets_writable(std::uint64_t round, bool far) noexcept {
-    std::uint64_t const sets = far ? far_sets_ : near_sets;
-    if (round <= all_read_ + sets) return true;
-    all_read_ = round;
-    for (int r = 0; r < ranks_; ++r) {
-      if (r == rank_) continue;
-      std::uint64_t& read = read_[static_cast<std::size_t>(r)];
-      if (read + sets < round) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
-      if (read < all_read_) all_read_ = read;
-    }
-    readers_lag_ = all_read_ + 1 < round;
-    return round <= all_read_ + sets;
-  }
-  // Whether all peers are already known to have read the far lines that this round overwrites. Looks nothing up.
-  bool packets_known_read(std::uint64_t round) const noexcept { return round <= all_read_ + far_sets_; }
-  // Whether a peer had yet to read the round before this one when its progress was last looked up.
-  bool readers_lag() const noexcept { return readers_lag_; }
-  // A peer that publishes a round has finished with all earlier ones.
-  void packets_seen(int peer, std::uint64_t round) noexcept { read_[static_cast<std::size_t>(peer)] = round - 1; }
-  // This rank has finished with a round. `wake`: peers may be waiting for that.
-  void packets_read(std::uint64_t round, bool wake) noexcept {
-    segment_.rank(rank_).packets_read.store(round, std::memory_order_release);
-    if (wake) wake_all();
-  }
-
   // -- Waiting. A rank that is about to nap announces it, then checks once more before it sleeps.
   template <class Ready>
   void nap(Ready&& ready) noexcept {
@@ -203,6 +165,12 @@ class mailbox {
   void wake_all() noexcept {
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_) ring(r);
+  }
+
+  // This rank has finished with a round of packets. `wake`: peers may be waiting for that.
+  void packets_read(std::uint64_t round, bool wake) noexcept {
+    note_round(round);
+    if (wake) wake_all();
   }
 
   // Whether this rank waits, and answers requests of peers at once. Only a hint: it may be busy by the time of a
@@ -239,7 +207,6 @@ class mailbox {
 
   board notices() const noexcept { return {segment_, rank_}; }
   ballot votes() const noexcept { return {segment_, rank_, ranks_}; }
-  segment const& memory() const noexcept { return segment_; }
 
  protected:
   // `reach`: the memory that all ranks can read, and the address that references are relative to.
@@ -272,15 +239,6 @@ class mailbox {
     return incoming_[static_cast<std::size_t>(track * ranks_ + from)];
   }
 
-  // Compilers prefetch for reading unless they compile for a processor whose features they know. One without the instruction
-  // ignores it.
-  static void prefetch_for_writing(void const* line) noexcept {
-#if defined(__x86_64__)
-    asm volatile("prefetchw %0" ::"m"(*static_cast<char const*>(line)));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-  }
   static bool refresh(sender& out) noexcept {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
@@ -306,19 +264,11 @@ class mailbox {
   [[gnu::cold]] void sleep(std::uint32_t heard) noexcept;
   [[gnu::cold]] static void wake(rank_page& other) noexcept;
 
-  int rank_;
-  int ranks_;
-  segment segment_;
   std::uintptr_t reach_begin_ = 0, reach_end_ = 0, reach_origin_ = 0;
   patience waits_ = patience_with_cores;
   bool pulls_ = false;
   void (*meanwhile_)() noexcept = nullptr;
   store_gauge gauge_;
-  std::uint64_t far_sets_ = far_sets;  // a power of 2, the same at all ranks
-  std::uint64_t round_ = 0;
-  std::uint64_t all_read_ = 0;       // rounds of packets that all peers are known to have finished with
-  std::vector<std::uint64_t> read_;  // and those of each peer
-  bool readers_lag_ = false;
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
 };

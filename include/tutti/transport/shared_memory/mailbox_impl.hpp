@@ -16,9 +16,7 @@
 namespace tutti::detail {
 
 TUTTI_INLINE mailbox::mailbox(int rank, int ranks, int tracks)
-    : rank_(rank),
-      ranks_(ranks),
-      read_(static_cast<std::size_t>(ranks)),
+    : packet_rounds(rank, ranks),
       outgoing_(static_cast<std::size_t>(ranks * tracks)),
       incoming_(static_cast<std::size_t>(ranks * tracks)) {}
 
@@ -28,12 +26,11 @@ TUTTI_INLINE std::string mailbox::describe(int peer) const {
 
 TUTTI_INLINE void mailbox::attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end,
                                   std::uintptr_t origin, patience how) {
-  segment_ = s;
   reach_begin_ = begin;
   reach_end_ = end;
   reach_origin_ = origin;
   waits_ = how;
-  far_sets_ = crowded() ? far_sets_sharing_cores : far_sets;
+  packet_rounds::attach(s, crowded() ? far_sets_sharing_cores : far_sets);
   for (int t = 0; t < tracks; ++t)
     for (int r = 0; r < ranks_; ++r) {
       outgoing(r, t).channel = &segment_.between(rank_, r, t);
@@ -77,9 +74,7 @@ TUTTI_INLINE void mailbox::skip(std::uint64_t count) noexcept {
     in.taken = count;
     if (in.channel != nullptr) in.channel->consumed.store(count, std::memory_order_release);
   }
-  round_ = all_read_ = count;
-  std::fill(read_.begin(), read_.end(), count);
-  segment_.rank(rank_).packets_read.store(count, std::memory_order_release);
+  skip_rounds(count);
 }
 
 }  // namespace tutti::detail
