@@ -12,7 +12,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
@@ -21,6 +20,7 @@
 
 #include "fault/losses.hpp"
 #include "support/expect.hpp"
+#include "support/held_by_process.hpp"
 #include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
@@ -30,15 +30,6 @@ using namespace tutti::testing;
 
 namespace {
 
-std::ptrdiff_t open_files() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
-}
-int segments() {
-  int out = 0;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) out += line.find("/memfd:tutti") != line.npos ? 1 : 0;
-  return out;
-}
 // KiB of memory that belongs to this process only: segments are counted above.
 std::size_t anonymous_bytes() {
   std::ifstream status("/proc/self/status");
