@@ -63,5 +63,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::batch halos(&comm);
 #elif TUTTI_CASE == 23  // expect: this communicator is const
   tutti::batch halos(fixed);
+#elif TUTTI_CASE == 24  // expect: it is barrier(communicator, options)
+  tutti::barrier();
 #endif
 }

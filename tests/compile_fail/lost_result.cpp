@@ -23,5 +23,10 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::all_reduce(tutti::async(comm), data);
 #elif TUTTI_CASE == 6  // expect: a communicator that is dropped closes at once
   comm.subgroup({0});
+#elif TUTTI_CASE == 7  // expect: the element of this rank is returned
+  int mine = 0;
+  tutti::scatter(comm, data, mine);
+#elif TUTTI_CASE == 8  // expect: wait for it before you read the array
+  tutti::irecv(comm, data, 0);
 #endif
 }

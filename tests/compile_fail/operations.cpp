@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/tutti.hpp"
@@ -94,5 +95,9 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
 #elif TUTTI_CASE == 28  // expect: pass tutti::argmin{} or tutti::argmax{}
   tutti::located<float> best[2]{};
   tutti::reduce(comm, best, tutti::min{}, 0);
+#elif TUTTI_CASE == 29  // expect: pass tutti::located{value, comm.rank()}
+  static_cast<void>(tutti::all_reduce(comm, std::pair(total, comm.rank()), tutti::argmin{}));
+#elif TUTTI_CASE == 30  // expect: an operation is an argument
+  tutti::all_reduce<tutti::max>(comm, data);
 #endif
 }

@@ -208,6 +208,10 @@ consteval bool expect_operation() {
     static_assert(never<Op, T>,
                   "to find the least or greatest value with its index, as MPI_MINLOC and MPI_MAXLOC do, pass "
                   "tutti::argmin{} or tutti::argmax{}");
+  else if constexpr (std::is_same_v<Op, argmin> || std::is_same_v<Op, argmax>)
+    static_assert(never<Op, T>,
+                  "tutti::argmin and tutti::argmax combine values with their indices; pass "
+                  "tutti::located{value, comm.rank()}, or an array of tutti::located");
   else
     static_assert(
         never<Op, T>,

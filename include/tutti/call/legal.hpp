@@ -14,7 +14,8 @@ template <class Algorithm, collective C, class Op>
 constexpr void expect_legal() {
   static_assert(serves<Algorithm, C>,
                 "this algorithm does not serve this collective; leave the choice to tutti, or see "
-                "include/tutti/algorithm/ for the algorithms of each collective");
+                "include/tutti/algorithm/ for the algorithms of each collective (an operation is an argument: "
+                "all_reduce(comm, data, tutti::max{}))");
   if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
     static_assert(
         !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,

@@ -37,8 +37,8 @@ auto all_gather(Comm&& comm, In&& in, Out&& out, options const& o = {},
 //   std::vector<row> all = tutti::all_gather(comm, mine);
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto all_gather(Comm&& comm, In&& mine, options const& o = {},
-                              std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output, the result is returned")]] auto all_gather(
+    Comm&& comm, In&& mine, options const& o = {}, std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     auto const in = detail::inputs(mine);

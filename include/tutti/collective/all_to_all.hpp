@@ -47,8 +47,8 @@ auto all_to_all(Comm&& comm, InOut&& data, options const& o = {},
 //   std::vector<int> const counts_for_me = tutti::all_to_all(comm, std::as_const(counts_to_send));
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<In>)
-[[nodiscard]] auto all_to_all(Comm&& comm, In&& data, options const& o = {},
-                              std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output, the result is returned")]] auto all_to_all(
+    Comm&& comm, In&& data, options const& o = {}, std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>())
     return detail::changed(std::forward<In>(data), [&]<class T>(std::span<T> all) {
       detail::perform_on_arrays<collective::all_to_all, Algorithm>(comm, std::span<T const>(all), all, detail::moving{},

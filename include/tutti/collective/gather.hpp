@@ -45,8 +45,9 @@ auto gather(Comm&& comm, In&& in, Out&& out, options const& o,
 //   std::vector<double> const losses = tutti::gather(comm, loss, 0);
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto gather(Comm&& comm, In&& mine, int root = 0, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output, the result is returned")]] auto gather(
+    Comm&& comm, In&& mine, int root = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     auto const in = detail::inputs(mine);
@@ -58,8 +59,8 @@ template <class Algorithm = automatic, class Comm, class In>
 }
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto gather(Comm&& comm, In&& mine, options const& o,
-                          std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output, the result is returned")]] auto gather(
+    Comm&& comm, In&& mine, options const& o, std::source_location where = std::source_location::current()) {
   return gather<Algorithm>(comm, std::forward<In>(mine), 0, o, where);
 }
 

@@ -44,8 +44,9 @@ auto reduce_scatter(Comm&& comm, In&& in, Out&& out, options const& o,
 //   std::vector<float> const shard = tutti::reduce_scatter(comm, gradient, tutti::mean{});
 template <class Algorithm = automatic, class Comm, class In, detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, Op const& op = {}, options const& o = {},
-                                  std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output, the result is returned")]] auto reduce_scatter(
+    Comm&& comm, In&& in, Op const& op = {}, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In, Op>()) {
     using T = detail::element_in<In>;
     auto const all = detail::inputs(in);
@@ -56,8 +57,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::operation_a
 }
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, options const& o,
-                                  std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output, the result is returned")]] auto reduce_scatter(
+    Comm&& comm, In&& in, options const& o, std::source_location where = std::source_location::current()) {
   return reduce_scatter<Algorithm>(comm, std::forward<In>(in), sum{}, o, where);
 }
 

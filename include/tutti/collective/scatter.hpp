@@ -45,8 +45,9 @@ auto scatter(Comm&& comm, In&& in, Out&& out, options const& o,
 //   task mine = tutti::scatter(comm, tasks, 0);
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto scatter(Comm&& comm, In&& all, int root = 0, options const& o = {},
-                           std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output array, the element of this rank is returned")]] auto scatter(
+    Comm&& comm, In&& all, int root = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     static_assert(std::default_initializable<T>,
@@ -60,8 +61,8 @@ template <class Algorithm = automatic, class Comm, class In>
 }
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] auto scatter(Comm&& comm, In&& all, options const& o,
-                           std::source_location where = std::source_location::current()) {
+[[nodiscard("without an output array, the element of this rank is returned")]] auto scatter(
+    Comm&& comm, In&& all, options const& o, std::source_location where = std::source_location::current()) {
   return scatter<Algorithm>(comm, std::forward<In>(all), 0, o, where);
 }
 

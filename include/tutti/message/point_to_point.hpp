@@ -78,8 +78,9 @@ template <class T, class Comm>
 // send on async(comm): starts a send and returns its work. `in` must stay as it is until the work has ended.
 template <class Comm, class In>
   requires detail::host_ranks<Comm>
-[[nodiscard]] work isend(Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
-                         std::source_location where = std::source_location::current()) {
+[[nodiscard("wait for it before you change the array")]] work isend(
+    Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_isend<Comm&, In>()) return send(async(comm), std::forward<In>(in), to, tag, o, where);
   else return {};
 }
@@ -87,8 +88,9 @@ template <class Comm, class In>
 // recv on async(comm): starts a receive and returns its work, whose get() returns sender, tag and count.
 template <class Comm, class Out>
   requires detail::host_ranks<Comm>
-[[nodiscard]] receive_work irecv(Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+[[nodiscard("wait for it before you read the array")]] receive_work irecv(
+    Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_irecv<Comm&, Out>())
     return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
   else return {};
