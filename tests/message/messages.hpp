@@ -582,8 +582,11 @@ void check_probes_in_vain(Comm& comm) {
       if (pair.rank() == 0) static_cast<void>(probe(pair, 1, 4, {.timeout = std::chrono::milliseconds(300)}));
       else barrier(pair);
     };
-    expect_error(error_of(run), error_code::timeout,
+    error const e = error_of(run);
+    expect_error(e, error_code::timeout,
                  "probe for a message from rank 1, tag 4 on rank 0 did not complete within 0.3 s; rank 1 is in ");
+    expect_error(e, error_code::timeout,
+                 "; check the ranks and tags of the sends and receives; if a rank is only late");
   }
   {  // A receive is examined although the rank only looks for another message.
     auto pair = comm.subgroup({0, 1});
@@ -609,6 +612,12 @@ void check_probes_in_vain(Comm& comm) {
     expect(look(any_tag) == probed{1, 0, 5 * sizeof(int)}, "a message that a rank sent before it left is lost");
     expect_error(error_of([&] { look(3); }), error_code::rank_left,
                  "rank 1 closed its communicator, while rank 0 is in probe for a message from rank 1, tag 3");
+  }
+  {  // No message has arrived.
+    auto pair = comm.subgroup({0, 1});
+    if (pair.rank() == 0)
+      expect_error(error_of([&] { static_cast<void>(probe(pair, 1, 3)); }), error_code::rank_left,
+                   "; check the ranks and tags of the sends and receives");
   }
 }
 

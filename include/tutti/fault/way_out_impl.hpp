@@ -18,7 +18,9 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
       if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
                "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
-      if (when == circumstance::message) return "check the ranks and tags of the sends and receives";
+      if (when == circumstance::message)
+        return "check the ranks and tags of the sends and receives; if a rank is only late, raise TUTTI_TIMEOUT or "
+               "options::timeout";
       if (when == circumstance::circle) return "start both directions at once with send_recv, batch, isend or irecv";
       return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout; this "
              "communicator is closed";

@@ -50,13 +50,12 @@ class message_faults {
   [[noreturn, gnu::cold]] void raise_departure(transfer const& t, error_code code, int peer,
                                                std::source_location where) {
     auto const why = engine_.states().why_gone(peer);
-    std::string const other = other_message(t);
     raise(code, peer,
           join({code == error_code::rank_left
                     ? join({"rank ", peer, " closed its communicator"})
                     : join({engine_.transport().describe(peer), " ended, ", engine_.states().doing(peer)}),
-                ", while rank ", engine_.rank(), " is in ", text(t), why.text, other}),
-          where, why.when != circumstance::usual || other.empty() ? why.when : circumstance::message);
+                ", while rank ", engine_.rank(), " is in ", text(t), why.text, other_message(t)}),
+          where, why.when != circumstance::usual ? why.when : circumstance::message);
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),
@@ -71,14 +70,15 @@ class message_faults {
     circumstance when = circumstance::usual;
     if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
     else when = add_waiting_chain(what, peer);
-    if (std::string const other = other_message(t); !other.empty()) {
-      what += other;
-      if (when == circumstance::usual) when = circumstance::message;
-    }
-    if (auto const stopped = engine_.states().find_stopped(); stopped.first >= 0) {
+    std::string const other = other_message(t);
+    what += other;
+    auto const stopped = engine_.states().find_stopped();
+    if (stopped.first >= 0) {
       peer = stopped.first;
       what += stopped.text;
     }
+    if (when == circumstance::usual && (!other.empty() || (stopped.first < 0 && !alone())))
+      when = circumstance::message;
     raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where, when);
   }
   [[noreturn, gnu::cold]] void raise_failure(message_failure const& m, std::source_location where) {
