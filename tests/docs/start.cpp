@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The code of README.md and docs/start.md.
+// The code of README.md and docs/start.md, and that of docs/mpi-and-nodes.md that needs no MPI.
 // labels: threads
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include <tutti/tutti.hpp>
@@ -12,6 +13,11 @@
 namespace {
 
 std::vector<float> backward() { return std::vector<float>(1000, 1.0f); }
+
+tutti::communicator<tutti::shm>& world() {  // all ranks make the first call together
+  static auto comm = tutti::init();         // closed when the program ends
+  return comm;
+}
 
 }  // namespace
 
@@ -31,6 +37,16 @@ TEST_CASE("the program of the README") {
   tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);  // started; compute, then wait
   sum.wait();
   CHECK(out == in);
+}
+
+TEST_CASE("communicators that outlive a scope") {
+  std::optional<tutti::communicator<tutti::shm>> comm;
+  for (int again = 0; again < 2; ++again) {
+    comm = tutti::init();
+    CHECK(tutti::all_reduce(*comm, 3) == 3 * comm->size());
+    comm.reset();
+  }
+  for (int again = 0; again < 2; ++again) CHECK(tutti::all_reduce(world(), 3) == 3 * world().size());
 }
 
 TEST_CASE("ranks that are threads") {
