@@ -159,6 +159,19 @@ void check_absence(Comm& comm) {
   expect(e.peer() == 2, "the wrong rank is to blame");
 }
 
+// Rank 1 makes its calls on another communicator.
+template <class Comm>
+void check_absence_elsewhere(Comm& comm) {
+  if (comm.rank() > 1) return;
+  auto pair = comm.subgroup({0, 1}), other = comm.subgroup({0, 1});
+  barrier(other);
+  if (comm.rank() == 1) return static_cast<void>(recv<int>(comm, 0));
+  error const e = error_of([&] { barrier(pair, {.timeout = std::chrono::milliseconds(300)}); });
+  send(comm, 1, 1);
+  expect_error(e, error_code::timeout, "rank 1 has not arrived: it is ");
+  expect_error(e, error_code::timeout, " on this communicator [rank 0]");
+}
+
 // Rank 1 has come as far as the call before, in which rank 2 has not arrived.
 template <class Comm>
 void check_absence_of_two(Comm& comm) {
@@ -343,6 +356,7 @@ void check_disagreements(Comm& comm) {
   check_order_of_calls(comm);
   check_roots_and_blocks(comm);
   check_absence(comm);
+  check_absence_elsewhere(comm);
   check_absence_of_two(comm);
   check_leaving(comm);
   check_leaving_before_a_call(comm);

@@ -60,7 +60,7 @@ class peer_states {
 template <transport Transport>
 std::string peer_states<Transport>::doing(int peer) const {
   auto const message = notices_->awaited(peer);
-  if (!message) return last_call(peer);
+  if (!message) return join({last_call(peer), notices_->called(peer) == 0 ? " on this communicator" : ""});
   std::string const waits = join({describe_message(*message, *notices_, peer), at_place_in(*message, *notices_, peer)});
   if (notices_->called(peer) <= notices_->finished(peer)) return join({"in ", waits});
   return join({last_call(peer), ", and tests ", waits});
