@@ -19,7 +19,11 @@
 // Two ways to compile. Functions that are neither templates nor on a hot path are declared in x.hpp and defined in
 // x_impl.hpp, each definition marked TUTTI_INLINE. Header-only, x.hpp includes x_impl.hpp at its end. If the program
 // links tutti::compiled, which defines TUTTI_COMPILED, src/ includes x_impl.hpp instead, and the program compiles none
-// of it. All of them are cold, so a compiler optimises them for size, which takes it less time.
+// of it. All of them are cold, so a compiler optimises them for size, which takes it less time. They belong to the host,
+// so code for devices needs only their declarations.
+#if defined(__CUDA_ARCH__) && !defined(TUTTI_COMPILED)
+#define TUTTI_COMPILED
+#endif
 #if defined(TUTTI_COMPILED)
 #define TUTTI_INLINE [[gnu::cold]]
 #else
