@@ -85,4 +85,13 @@ need() {
   done
 }
 
+# want probe=package: installs the package if it can do so without asking. Returns whether it is there.
+want() {
+  if have "${1%%=*}"; then return 0; fi
+  command -v apt-get >/dev/null 2>&1 || return 1
+  [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || return 1
+  phase "installing ${1#*=}, if there is such a package"
+  apt_install "${1#*=}" && have "${1%%=*}"
+}
+
 processors() { getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2; }
