@@ -20,7 +20,6 @@
 namespace {
 
 using namespace std::chrono_literals;
-using tutti::sum, tutti::communicator;
 
 constexpr int guilty = 1;
 

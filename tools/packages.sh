@@ -20,12 +20,13 @@ show_time() {
 }
 
 # have probe: whether something is installed. A probe is `command:<program>`, `header:<path>`, `python:<module>` or
-# `sanitizers:<compiler>`.
+# `compiler:<command>` or `sanitizers:<compiler>`.
 have() {
   case $1 in
     command:*) command -v "${1#command:}" >/dev/null 2>&1 ;;
     header:*) echo "#include <${1#header:}>" | c++ -x c++ -E - >/dev/null 2>&1 ;;
     python:*) python_with "${1#python:}" >/dev/null ;;
+    compiler:*) echo "#include <vector>" | "${1#*:}" -x c++ -fsyntax-only - >/dev/null 2>&1 ;;
     sanitizers:*) echo "int main() {}" | "${1#*:}" -fsanitize=address -x c++ - -o /dev/null 2>/dev/null ;;
   esac
 }
@@ -90,7 +91,8 @@ want() {
   if have "${1%%=*}"; then return 0; fi
   command -v apt-get >/dev/null 2>&1 || return 1
   [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || return 1
-  phase "installing ${1#*=}, if there is such a package"
+  apt-cache show "${1#*=}" >/dev/null 2>&1 || return 1
+  phase "installing ${1#*=}"
   apt_install "${1#*=}" && have "${1%%=*}"
 }
 

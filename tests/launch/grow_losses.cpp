@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -94,7 +95,8 @@ void be_old_rank(std::string const& name, death_in_grow const& death, doom const
   comm.agree();
   while (true) {
     newcomers found;
-    while (comm.is_main() && found.size() == 0) found = find_newcomers(name, std::vector{7});
+    while (comm.is_main() && (found = find_newcomers(name, std::vector{7})).size() == 0)
+      std::this_thread::sleep_for(1ms);
     try {
       may_die.begin();
       grown larger = grow(comm, name, found, {.within = 60s});

@@ -22,7 +22,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// All types with g++; with clang, which tools/test all takes besides, one of each kind and size.
+// All types with g++; with clang, one of each kind and size.
 #if defined(__clang__)
 using combined_types = type_list<std::int8_t, std::uint16_t, std::int32_t, std::uint64_t, float, long double, half,
                                  bfloat16, float8_e4m3, std::complex<double>, bool, located<float>, affine, summary>;

@@ -29,8 +29,8 @@ struct failed_attempt {
   char what[512]{}, way_out[256]{};
 };
 
-// Calls attempt() at every rank. If any of them throws, all ranks throw error, system, of the lowest of those: that it `cannot` do
-// this.
+// Calls attempt() at every rank. If any of them throws, all ranks throw error: system, which says that the lowest of those ranks
+// `cannot` do this, and why.
 template <transport Transport, class F>
 void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where, F const& attempt) {
   failed_attempt mine{};

@@ -20,8 +20,8 @@
 // x_impl.hpp, each definition marked TUTTI_INLINE. Header-only, x.hpp includes x_impl.hpp at its end. If the program
 // links tutti::compiled, which defines TUTTI_COMPILED, src/ includes x_impl.hpp instead, and the program compiles none
 // of it. All of them are cold, so a compiler optimises them for size, which takes it less time. They belong to the host,
-// so code for devices needs only their declarations.
-#if defined(__CUDA_ARCH__) && !defined(TUTTI_COMPILED)
+// so nvcc needs only their declarations where it compiles for a device, unless it links code of several sources there.
+#if defined(__NVCC__) && defined(__CUDA_ARCH__) && !defined(__CUDACC_RDC__) && !defined(TUTTI_COMPILED)
 #define TUTTI_COMPILED
 #endif
 #if defined(TUTTI_COMPILED)

@@ -20,7 +20,7 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
                "hangs (TUTTI_RECORD writes what each waits for), or raise TUTTI_TIMEOUT or options::timeout";
       if (when == circumstance::message)
         return "check the ranks and tags of the sends and receives; if a rank is only late, raise TUTTI_TIMEOUT or "
-               "options::timeout";
+               "options::timeout; this communicator is closed";
       if (when == circumstance::circle) return "start both directions at once with send_recv, batch, isend or irecv";
       return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout; this "
              "communicator is closed";

@@ -159,6 +159,7 @@ struct bare {
   using bare_form_of = Op;  // a library may have it
   Op op;
 
+  TUTTI_CALLS_ANY
   template <class A>
     requires combines<Op, A>
   TUTTI_HOST_DEVICE A operator()(A const& a, A const& b) const {

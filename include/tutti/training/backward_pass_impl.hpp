@@ -46,7 +46,7 @@ TUTTI_INLINE void backward_pass::expect_parameter(std::size_t parameter, std::so
 TUTTI_INLINE void backward_pass::expect_no_reports(std::string_view call, std::source_location where) const {
   if (has_reports())
     refuse(rank_, join({call, " was called when gradients had already been reported ready"}),
-           "call it before the first ready() of a step or pass", where);
+           "call it before the first ready() of a step", where);
 }
 
 TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
-#include "tutti/call/survive.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/split.hpp"
 #include "tutti/core/error.hpp"

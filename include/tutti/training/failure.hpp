@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/call/survive.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/started/work.hpp"
 

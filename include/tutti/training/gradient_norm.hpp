@@ -31,10 +31,10 @@ double squares_of_gradients(Model& model, Counts const& counts) {
 
 // Throws bad_argument if the model can tell that its gradients are not means yet.
 template <class Model>
-void expect_means(Model& model, std::string_view call, std::source_location where) {
+void expect_means(Model& model, std::string_view call, std::source_location where, int rank = -1) {
   if constexpr (requires { model.in_pass(); })
     if (model.in_pass())
-      refuse(-1, join({call, " was called before finish(), so some gradients may not be means yet"}),
+      refuse(rank, join({call, " was called before finish(), so some gradients may not be means yet"}),
              "call finish() first", where);
 }
 

@@ -22,7 +22,7 @@ struct loss_scale {
   double factor = 65536;
   double growth = 2, backoff = 0.5;
   int growth_after = 2000;  // steps; 0: never
-  int steps = 0;            // since the factor has changed
+  int steps = 0;            // since the factor has changed, if it grows
   // It becomes no smaller, so that gradients do not vanish if all overflow for a while, as those of data that contain NaN do.
   static constexpr double least = 0x1p-24;
   // It grows no larger, so that a float can hold it, and it remains a number when gradients are zero for a long time.

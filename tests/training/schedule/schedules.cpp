@@ -164,6 +164,9 @@ TEST_CASE("times that are negative or not finite are refused") {
     CHECK(contains(error_of([&] { return draw_pipeline_text(to, gpipe{}, {.ranks = 2, .microbatches = 2}, times), 0; }),
                    "passes of a pipeline take "));
   }
+  CHECK(
+      contains(error_of([] { return simulate_pipeline(gpipe{}, {.ranks = 2, .microbatches = 2}, {.forward = 1e308}); }),
+               "longer than a number can say"));
 }
 
 TEST_CASE("messages of a pipeline take time once in gpipe, and again in each turn of 1F1B") {

@@ -9,13 +9,11 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
-#include "tutti/call/survive.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"

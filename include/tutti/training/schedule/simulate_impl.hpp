@@ -9,6 +9,7 @@
 
 #include "tutti/core/config.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/training/schedule/order.hpp"
 #include "tutti/training/schedule/simulate.hpp"
 #include "tutti/training/schedule/verify.hpp"
@@ -45,6 +46,10 @@ TUTTI_INLINE pipeline_timeline simulate_pipeline(dynamic_pipeline_schedule const
     out.computing = std::max(out.computing, computing[self]);
     out.events.push_back({rank, i, a, begin, now[self]});
   });
+  if (!std::isfinite(out.end))
+    throw error({.code = error_code::bad_argument,
+                 .what = "the passes of this pipeline take longer than a number can say",
+                 .way_out = "pass shorter times"});
   return out;
 }
 

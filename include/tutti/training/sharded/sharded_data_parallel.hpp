@@ -266,7 +266,7 @@ class sharded_data_parallel {
   // Of those parameters for which counts(parameter) is true.
   template <class Counts>
   double squares_of_gradients(Counts const& counts, std::source_location where) {
-    tutti::detail::expect_means(*this, "gradient_norm()", where);
+    tutti::detail::expect_means(*this, "gradient_norm()", where, comm_.rank());
     return reductions_.end_on_exception(
         [&] { return all_reduce(comm_, reductions_.gradients.squares(counts), sum{}, {}, where); });
   }
