@@ -20,7 +20,6 @@ struct started_form;
 
 // The communicator of a call to which no function fits.
 struct communicator_argument {
-  communicator_argument() = default;
   template <class Comm>
   communicator_argument(Comm&&) {  // NOLINT(bugprone-forwarding-reference-overload): it is never copied
     static_cast<void>(expect_communicator<Comm>());

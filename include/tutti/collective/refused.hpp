@@ -21,7 +21,12 @@ namespace tutti {
   };                                                                                                                \
   }                                                                                                                 \
   template <class Algorithm = automatic>                                                                            \
-  detail::refused_call call(detail::only_argument<detail::form_of_##call> = {}, ...);                               \
+  detail::refused_call call() {                                                                                     \
+    detail::form_of_##call::template refuse<Algorithm>();                                                           \
+    throw; /* this is never compiled */                                                                             \
+  }                                                                                                                 \
+  template <class Algorithm = automatic>                                                                            \
+  detail::refused_call call(detail::only_argument<detail::form_of_##call>, ...);                                    \
   template <class Algorithm = automatic>                                                                            \
   detail::refused_call call(detail::communicator_argument, detail::last_argument<detail::form_of_##call>, ...);     \
   template <class Algorithm = automatic>                                                                            \
