@@ -5,12 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <filesystem>
+#include <cstddef>
 #include <fstream>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 #include "call/groups.hpp"
+#include "support/held_by_process.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -18,16 +20,10 @@ using namespace tutti::testing;
 
 namespace {
 
-// The resources of this process: open files, and mappings of memory that ranks share.
-std::pair<int, int> own_mappings() {
-  int files = 0, mappings = 0;
-  for ([[maybe_unused]] auto const& file : std::filesystem::directory_iterator("/proc/self/fd")) ++files;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) mappings += line.find("/memfd:tutti") != std::string::npos ? 1 : 0;
-  return {files, mappings};
-}
+// The resources of this process.
+std::pair<std::ptrdiff_t, int> own_resources() { return {open_files(), segments()}; }
 
-// KiB of that memory that this process has touched.
+// KiB of memory shared by ranks that this process has touched.
 int touched() {
   int sum = 0;
   bool shared = false;
@@ -99,16 +95,16 @@ TEST_CASE("a member that is killed in a group is named in it") {
 TEST_CASE("groups take no files, and give their memory back") {
   run_local(4, [](auto& comm) {
     std::vector<int> ones(10'000, 1);
-    auto const before = own_mappings();
+    auto const before = own_resources();
     for (int repeat = 0; repeat < 10; ++repeat) {
       std::vector<std::optional<std::remove_cvref_t<decltype(comm)>>> groups;
       for (int i = 0; i < 10; ++i) {
         groups.push_back(comm.split(comm.rank() % 2));
         all_reduce(*groups.back(), ones);
       }
-      expect(own_mappings() == std::pair(before.first, before.second + 10), "groups hold more than a mapping each");
+      expect(own_resources() == std::pair(before.first, before.second + 10), "groups hold more than a mapping each");
     }
-    expect(own_mappings() == before, "groups have left something behind");
+    expect(own_resources() == before, "groups have left something behind");
   });
 }
 

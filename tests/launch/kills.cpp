@@ -4,7 +4,6 @@
 // timeout: 300
 #include <doctest/doctest.h>
 
-#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "support/conformance.hpp"
+#include "support/held_by_process.hpp"
 #include "support/sanitized.hpp"
 
 using namespace tutti;
@@ -160,17 +160,6 @@ std::size_t count_children() {
   return out;
 }
 
-// Except for folders, which benchmarks create.
-std::size_t count_entries(char const* folder, std::string const& having) {
-  std::size_t out = 0;
-  if (DIR* const d = ::opendir(folder)) {
-    while (dirent const* const entry = ::readdir(d))
-      out += entry->d_type != DT_DIR && std::string(entry->d_name).find(having) != std::string::npos;
-    ::closedir(d);
-  }
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("whenever a rank is killed, every other rank throws an error that names it") {
@@ -180,8 +169,8 @@ TEST_CASE("whenever a rank is killed, every other rank throws an error that name
   std::vector<double> seconds;
   unsigned const least_runs = sanitized ? 20 : 100, least_calls = 10 * least_runs;
   std::int64_t calls = 0;
-  std::size_t const open_before = count_entries("/proc/self/fd", "");
-  std::size_t const shared_before = count_entries("/dev/shm", "tutti");
+  auto const open_before = open_files();
+  int const segments_before = segments();
   std::mt19937 random(20261121);
   unsigned run = 0;
   for (; run < least_runs || (calls < least_calls && run < least_calls); ++run) {
@@ -200,8 +189,8 @@ TEST_CASE("whenever a rank is killed, every other rank throws an error that name
   print("random calls", seconds);
   CHECK(calls >= least_calls);
   CHECK(count_children() == 0);
-  CHECK(count_entries("/dev/shm", "tutti") == shared_before);
-  CHECK(count_entries("/proc/self/fd", "") == open_before);
+  CHECK(segments() == segments_before);
+  CHECK(open_files() == open_before);
 }
 
 TEST_CASE("a rank killed in the middle of an all_reduce of many MiB") {

@@ -30,16 +30,18 @@ struct failed_attempt {
 };
 
 // Calls attempt() at every rank. If any of them throws, all ranks throw error: system, which says that the lowest of those ranks
-// `cannot` do this, and why.
+// `cannot` do this, and why. `way_out`: better than those of the errors in attempt().
 template <transport Transport, class F>
-void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where, F const& attempt) {
+void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where, F const& attempt,
+                 std::string_view way_out = "") {
   failed_attempt mine{};
+  write_terminated(mine.way_out, way_out.empty() ? "check the output of that rank" : way_out);
   try {
     attempt();
   } catch (error const& e) {
     mine.failed = true;
     write_terminated(mine.what, e.happened());
-    write_terminated(mine.way_out, e.way_out());
+    if (way_out.empty() && !e.way_out().empty()) write_terminated(mine.way_out, e.way_out());
   } catch (std::exception const& e) {
     mine.failed = true;
     write_terminated(mine.what, e.what());
@@ -51,7 +53,7 @@ void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::so
                    .rank = comm.rank(),
                    .peer = static_cast<int>(q),
                    .what = join({"rank ", q, " cannot ", cannot, ": ", all[q].what}),
-                   .way_out = all[q].way_out[0] != '\0' ? all[q].way_out : "check the output of that rank",
+                   .way_out = all[q].way_out,
                    .where = where});
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <sched.h>
+#include <thread>
 #include <type_traits>
 
 #include "tutti/core/background.hpp"
@@ -128,6 +129,11 @@ inline void pause_briefly() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// A nap that takes this long, whatever becomes ready.
+inline auto sleep_for(std::chrono::nanoseconds time) {
+  return [time](auto const&) { std::this_thread::sleep_for(time); };
 }
 
 // Calls `poll` (returns progress) until it is done, then returns true. Returns false once the deadline has passed or

@@ -298,6 +298,7 @@ TEST_CASE("what cannot be had is refused: on all ranks, where others would wait"
     CHECK(e.code() == error_code::system);
     CHECK(contains(e, "rank 1 cannot stage memory of its device: "));
     CHECK(contains(e, "is used up"));
+    CHECK(e.way_out() == "ask for fewer or smaller slices, or free memory there");
   }
   for (error const& e : errors_of(2, [](auto& comm) {
          device_queues const on;

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cuda_runtime.h>
-#include <thread>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -24,8 +23,7 @@ inline void wait_for_stream(int gpu, cudaStream_t stream, deadline until) {
     static_cast<void>(cudaGetLastError());  // clears it, or the program's next call would seem to fail
     return progress::stuck;
   };
-  bool const done = wait_until_done(poll, patience_sharing_cores, until,
-                                    [](auto const&) { std::this_thread::sleep_for(std::chrono::microseconds{50}); });
+  bool const done = wait_until_done(poll, patience_sharing_cores, until, sleep_for(std::chrono::microseconds{50}));
   if (!done)
     throw error({.code = error_code::timeout,
                  .what = join({"the work on a stream of GPU ", gpu, " did not complete in time"}),

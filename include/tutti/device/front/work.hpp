@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <source_location>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -121,7 +120,7 @@ class device_works final : public pending_calls {
           if (one != nullptr ? one->ended() : nothing_left()) return progress::done;
           return progress_list::help();  // a work may wait for messages
         },
-        patience_sharing_cores, until, [](auto const&) { std::this_thread::sleep_for(idler::rest); });
+        patience_sharing_cores, until, sleep_for(idler::rest));
   }
 
   // Called before destruction: runs the continuations of all works, except for those that do not complete in time, or

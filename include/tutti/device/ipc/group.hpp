@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <source_location>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -213,7 +212,7 @@ class device_group {
   template <class Ready>
   static bool wait_for(Ready const& ready, std::chrono::nanoseconds most) {
     return wait_until_done([&] { return ready() ? progress::done : progress::stuck; }, patience_sharing_cores,
-                           deadline::after(most), [](auto const&) { std::this_thread::sleep_for(nap_length); });
+                           deadline::after(most), sleep_for(nap_length));
   }
 
   communicator<Transport>& comm_;

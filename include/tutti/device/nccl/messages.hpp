@@ -9,7 +9,6 @@
 #include <memory>
 #include <source_location>
 #include <span>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -173,7 +172,7 @@ class nccl_messages {
           for (auto& one : group) all &= one.meet(comm_, where);
           return all ? progress::done : progress_list::help();
         },
-        patience_sharing_cores, until, [](auto const&) { std::this_thread::sleep_for(idler::rest); });
+        patience_sharing_cores, until, sleep_for(idler::rest));
     if (!met)
       throw error({.code = error_code::timeout,
                    .rank = comm_.rank(),

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <memory>
 #include <source_location>
 
@@ -110,16 +109,10 @@ template <staging_device D, class Transport>
                                                                  staging const& how, bool pinned,
                                                                  std::source_location where) {
   std::unique_ptr<staging_area<D>> out;
-  all_or_none(comm, "stage memory of its device", where, [&] {
-    char const* const way_out = "ask for fewer or smaller slices, or free memory there";
-    try {
-      out = std::make_unique<staging_area<D>>(on, how, comm.size(), pinned);
-    } catch (error const& e) {
-      throw error({.code = e.code(), .what = e.happened(), .way_out = way_out});
-    } catch (std::exception const& e) {
-      throw error({.code = error_code::system, .what = e.what(), .way_out = way_out});
-    }
-  });
+  all_or_none(
+      comm, "stage memory of its device", where,
+      [&] { out = std::make_unique<staging_area<D>>(on, how, comm.size(), pinned); },
+      "ask for fewer or smaller slices, or free memory there");
   return out;
 }
 

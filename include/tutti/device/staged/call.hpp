@@ -11,7 +11,6 @@
 #include <optional>
 #include <source_location>
 #include <string_view>
-#include <thread>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/error.hpp"
@@ -172,9 +171,7 @@ class staged_call {
       for (work& w : started_) w.test();
       return progress::stuck;
     };
-    if (wait_until_done(look, patience_sharing_cores, countdown(timeout_),
-                        [](auto const&) { std::this_thread::sleep_for(idler::rest); }))
-      return;
+    if (wait_until_done(look, patience_sharing_cores, countdown(timeout_), sleep_for(idler::rest))) return;
     double const seconds = std::chrono::duration<double>(timeout_).count();
     throw error(
         {.code = error_code::timeout,

@@ -309,8 +309,7 @@ class mpi_board {
         if (r != news_->rank && !enough(r)) return progress::stuck;
       return progress::done;
     };
-    wait_until_done(look, patience_sharing_cores, deadline::after(limit),
-                    [](auto const&) { std::this_thread::sleep_for(nap_length); });
+    wait_until_done(look, patience_sharing_cores, deadline::after(limit), sleep_for(nap_length));
   }
 
   std::shared_ptr<mpi_news> news_;

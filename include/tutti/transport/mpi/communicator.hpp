@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <memory>
 #include <mpi.h>
-#include <thread>
 #include <utility>
 
 #include "tutti/core/error.hpp"
@@ -32,8 +31,7 @@ template <class Abandon>
   };
   bool ended = false;
   try {
-    ended = wait_until_done(poll, patience_sharing_cores, until,
-                            [](auto const&) { std::this_thread::sleep_for(nap_length); });
+    ended = wait_until_done(poll, patience_sharing_cores, until, sleep_for(nap_length));
   } catch (...) {
     abandon();
     throw;

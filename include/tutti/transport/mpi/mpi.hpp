@@ -243,7 +243,7 @@ class mpi : public detail::mpi_ranks {
     board_.leave_at_once();
     detail::wait_until_done([&] { return board_.all_in_flight() ? detail::progress::done : detail::progress::stuck; },
                             waits_, detail::deadline::after(std::chrono::seconds(1)),
-                            [](auto const&) { std::this_thread::sleep_for(detail::nap_length); });
+                            detail::sleep_for(detail::nap_length));
   }
 
   std::thread::id thread_ = std::this_thread::get_id();

@@ -8,7 +8,6 @@
 #include <mpi.h>
 #include <sched.h>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -147,8 +146,7 @@ class mpi_ranks {
       board_.look_for_lost();
       return board_.anyone_lost() || (or_a_fault && board_.faulty()) ? progress::done : progress::stuck;
     };
-    wait_until_done(look, waits_, deadline::after(std::chrono::seconds(1)),
-                    [](auto const&) { std::this_thread::sleep_for(nap_length); });
+    wait_until_done(look, waits_, deadline::after(std::chrono::seconds(1)), sleep_for(nap_length));
     for (int r = 0; r < ranks_; ++r)
       if (lost(r)) return r;
     return -1;
