@@ -139,6 +139,7 @@ class exchange final : public messages_in_flight<Transport> {
     }
     spare_->begin_now();
     this->count_started();
+    progress_list::hurry(t.bytes);
     return {std::move(spare_)};
   }
 
@@ -262,6 +263,7 @@ class exchange final : public messages_in_flight<Transport> {
       if (!listed) call->end(std::current_exception());
     }  // the transfer holds the exception
     this->move(false);
+    if (!call->ended()) progress_list::hurry(call->message.bytes);
   }
 
   static constexpr unsigned many_polls = 32;  // before this rank announces its wait

@@ -120,6 +120,7 @@ class collective_queue final : public call_queue<Transport> {
       last_ = added;
       this->count_started();
       move(false);
+      if (first_) progress_list::hurry(last_->terms().asked.bytes());
     }
     follower::run_due();
   }

@@ -23,12 +23,13 @@
 namespace tutti {
 namespace detail {
 
-// Rests between polls without success: yields at first, and sleeps later.
+// Rests between polls without success: pauses at first, then yields, and sleeps later.
 class idler {
  public:
   void moved() noexcept { looks_ = 0; }
   void pause() noexcept {
-    if (++looks_ < 200) ::sched_yield();
+    if (++looks_ < patience_sharing_cores.spins) pause_briefly();
+    else if (looks_ < 200) ::sched_yield();
     else std::this_thread::sleep_for(rest);
   }
   static constexpr std::chrono::microseconds rest{50};
@@ -60,7 +61,14 @@ class progress_list {
   static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
   static void count_started() noexcept {
     if (has_one_thread()) return increase(background_jobs, 1);  // there is no progress_thread to wake
-    if (background_jobs.fetch_add(1, std::memory_order_relaxed) == 0) of_process().wake();
+    background_jobs.fetch_add(1);
+    if (of_process().asleep_.load() > 0) of_process().wake();
+  }
+  // After the start of a call of this many bytes that has not ended yet. To wake a thread from its nap takes several microseconds, in
+  // which a short call would have ended.
+  static void hurry(std::size_t bytes) noexcept {
+    if (bytes >= 32768 && !has_one_thread() && of_process().napping_.load(std::memory_order_relaxed) > 0)
+      of_process().wake();
   }
   static void count_ended(std::size_t calls) noexcept { decrease(background_jobs, calls); }
 
@@ -92,10 +100,19 @@ class progress_list {
     follower::run_due();
     return reached;
   }
-  // Sleeps until there is something to do, or `stop`, followed by wake().
-  void wait_for_calls(std::atomic<bool> const& stop) {
+  // For a progress_thread: sleeps until a call is started, or `stop`, followed by wake().
+  void sleep(std::atomic<bool> const& stop) {
     std::unique_lock lock(changes_);
-    while (pending() == 0 && !stop.load(std::memory_order_relaxed)) changed_.wait(lock);
+    asleep_.fetch_add(1);
+    while (background_jobs.load() == 0 && !stop.load(std::memory_order_relaxed)) changed_.wait(lock);
+    asleep_.fetch_sub(1);
+  }
+  // Sleeps for an idler's rest, or until a long call is started, or wake().
+  void nap() {
+    std::unique_lock lock(changes_);
+    napping_.fetch_add(1);
+    changed_.wait_for(lock, idler::rest);
+    napping_.fetch_sub(1);
   }
   void wake() noexcept {
     {
@@ -116,6 +133,7 @@ class progress_list {
   static inline thread_local bool moves_ = false;
   std::mutex changes_;
   std::condition_variable changed_;
+  std::atomic<int> asleep_{0}, napping_{0};  // progress threads
   std::vector<pending_calls*> list_;
 };
 
@@ -124,9 +142,10 @@ inline thread_local bool in_progress_thread = false;
 }  // namespace detail
 
 // While one exists, a thread drives the started calls and messages of this process, so that they progress while the
-// program computes or makes other calls on the same communicators. It uses a core while they progress, polls every 50
-// us while they do not, and sleeps while there are none. It does not drive calls that only one thread may make: MPI,
-// and the nodes of tutti::hierarchical, unless MPI was initialised with MPI_THREAD_MULTIPLE.
+// program computes or makes other calls on the same communicators. It uses a core while they progress, and polls every 50
+// us while they do not. While there are none, it sleeps, but at first, for about 20 ms, it looks every 50 us whether there are. It does not
+// drive calls that only one thread may make: MPI, and the nodes of tutti::hierarchical, unless MPI was initialised with
+// MPI_THREAD_MULTIPLE.
 class progress_thread {
  public:
   progress_thread() : thread_([this] { drive(); }) {}
@@ -145,9 +164,18 @@ class progress_thread {
  private:
   void drive() noexcept {
     detail::in_progress_thread = true;
+    detail::progress_list& calls = detail::progress_list::of_process();
     detail::idler rest;
+    // A program that starts one call after another does not wake this thread for each.
+    constexpr int max_naps = 200;
+    int naps = 0;
     while (!stop_.load(std::memory_order_relaxed)) {
-      detail::progress_list::of_process().wait_for_calls(stop_);
+      if (detail::progress_list::pending() == 0) {
+        if (++naps <= max_naps) calls.nap();
+        else calls.sleep(stop_);
+        continue;
+      }
+      naps = 0;
       if (detail::progress_list::has_waiter()) std::this_thread::sleep_for(detail::nap_length);
       else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
       else rest.pause();
