@@ -45,6 +45,7 @@
 #include "tutti/training/epoch_order_impl.hpp"
 #include "tutti/training/hooks/low_rank_impl.hpp"
 #include "tutti/training/hooks/power_sgd_impl.hpp"
+#include "tutti/training/optimizers_impl.hpp"
 #include "tutti/training/options_impl.hpp"
 #include "tutti/training/pipeline/stage_layout_impl.hpp"
 #include "tutti/training/same_parameters_impl.hpp"

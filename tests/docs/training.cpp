@@ -142,6 +142,10 @@ TEST_CASE("the guide to training") {
         auto const saved = compressed.hook().residuals();
         if (saved.size() != parameters.size()) throw std::runtime_error("a residual for each parameter");
         compressed.hook().restore_residuals(saved);
+        optimizer descent(parameters, sgd{});
+        loss_scale scale{.growth_after = 1};
+        descent.step(compressed, scale.update(compressed.hook(), gradient_norm(compressed)));
+        if (compressed.hook().residuals()[0][999] != 2 * saved[0][999]) throw std::runtime_error("an old factor");
 
         std::vector<parameter<float>> const matrices{{weights, "weights", {10, 100}}, {offsets, "offsets"}};
         data_parallel low_rank(comm, matrices, {}, power_sgd({.rank = 2}));

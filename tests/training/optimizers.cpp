@@ -193,3 +193,50 @@ TEST_CASE("a step by the gradients of another model changes nothing") {
   CHECK(x == before);
   CHECK(descent.steps() == 0);
 }
+
+TEST_CASE("constants with which steps would divide by zero or make no sense are refused") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1)};
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const refused = [&](auto const& rule, std::string const& why) {
+    testing::expect_error(testing::error_of([&] { return optimizer(x, rule).steps(); }), error_code::bad_argument, why);
+  };
+  CHECK_NOTHROW(refused(sgd{.rate = nan}, "sgd::rate is nan"));
+  CHECK_NOTHROW(refused(sgd{.rate = 1e-3, .weight_decay = -1}, "sgd::weight_decay is -1"));
+  CHECK_NOTHROW(refused(momentum{.rate = -0.5}, "momentum::rate is -0.5"));
+  CHECK_NOTHROW(refused(momentum{.factor = 1e300}, "momentum::factor is inf"));  // as a float
+  CHECK_NOTHROW(refused(momentum{.weight_decay = nan}, "momentum::weight_decay is nan"));
+  CHECK_NOTHROW(refused(adam{.rate = nan}, "adam::rate is nan"));
+  CHECK_NOTHROW(refused(adam{.beta1 = 1}, "adam::beta1 is 1"));
+  CHECK_NOTHROW(refused(adam{.beta1 = -0.1}, "adam::beta1 is -0.1"));
+  CHECK_NOTHROW(refused(adam{.beta2 = 1 - 1e-9}, "adam::beta2 is 1 in the type of the parameters"));  // as a float
+  CHECK_NOTHROW(refused(adam{.epsilon = 0}, "adam::epsilon is 0"));
+  CHECK_NOTHROW(refused(adam{.epsilon = 1e-60}, "which is 0 in the type of the parameters"));
+  CHECK_NOTHROW(refused(adam{.epsilon = -1}, "adam::epsilon is -1"));
+  CHECK_NOTHROW(refused(adam{.weight_decay = nan}, "adam::weight_decay is nan"));
+  std::vector<std::vector<double>> y{std::vector<double>(5, 1)};
+  CHECK_NOTHROW(optimizer(y, adam{.beta2 = 1 - 1e-9, .epsilon = 1e-60}));
+  CHECK_NOTHROW(optimizer(x, sgd{.rate = 0}));
+}
+
+TEST_CASE("a rate or a scale that is no number is refused before anything changes") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1), std::vector<float>(3, 2)};
+  known_gradients some{{std::vector<float>(5, 0.25f), std::vector<float>(3, -1)}};
+  optimizer descent(x, momentum{.rate = 1});
+  auto const before = x;
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const refused = [&](auto&& step, std::string const& why) {
+    testing::expect_error(testing::error_of([&] { return step(), 0; }), error_code::bad_argument, why);
+  };
+  CHECK_NOTHROW(refused([&] { descent.step(some, nan); }, "a step is to multiply gradients by nan"));
+  CHECK_NOTHROW(refused([&] { descent.step(some, 1e300); }, "a step is to multiply gradients by inf"));  // as a float
+  descent.rule().rate = nan;
+  CHECK_NOTHROW(refused([&] { descent.step(some); }, "momentum::rate is nan"));
+  CHECK_NOTHROW(refused([&] { descent.begin_step(); }, "momentum::rate is nan"));
+  CHECK(x == before);
+  CHECK(descent.steps() == 0);
+  descent.rule().rate = 1;
+  descent.begin_step();
+  CHECK_NOTHROW(refused([&] { descent.update(0, some.all[0], std::numeric_limits<float>::infinity()); },
+                        "a step is to multiply gradients by inf"));
+  CHECK(x == before);
+}

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <type_traits>
 
 namespace tutti::training {
+
+// A hook that keeps gradients of this step for the next one. hook.rescale(by) multiplies them.
+template <class Hook>
+concept keeps_residuals = requires(Hook& hook) { hook.rescale(1.0); };
 
 // A program multiplies its loss by `factor`, and so its gradients. Where these overflow, the step is skipped and the factor becomes
 // smaller; after `growth_after` steps without that it becomes larger (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
@@ -42,6 +47,16 @@ struct loss_scale {
       factor = std::min(factor * growth, std::max(factor, most));
       steps = 0;
     }
+    return scale;
+  }
+  // The same for a hook whose residuals are gradients of the loss times `factor`: they must follow it.
+  //
+  //   descent.step(model, scale.update(model.hook(), gradient_norm(model)));
+  template <keeps_residuals Hook>
+  [[nodiscard("the step must multiply the gradients by it")]] double update(
+      Hook& hook, double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
+    double const before = factor, scale = update(norm_of_gradients, most_norm);
+    if (factor != before) hook.rescale(factor / before);
     return scale;
   }
 };

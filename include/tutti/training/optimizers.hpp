@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <source_location>
 #include <span>
 #include <string>
@@ -23,7 +24,20 @@
 #include "tutti/training/parameter.hpp"
 #include "tutti/training/same_parameters.hpp"
 
-namespace tutti::training {
+namespace tutti {
+namespace detail {
+
+// Throws bad_argument unless a constant of a rule is at least 0 and below `end`. `name`: "adam::rate".
+[[gnu::cold]] void expect_constant(std::string_view name, double value, double end, std::source_location where);
+[[noreturn, gnu::cold]] void refuse_epsilon(double value, std::source_location where);
+// Throws bad_argument unless steps may multiply gradients by this.
+[[gnu::cold]] void expect_scale(double scale, std::source_location where);
+
+inline constexpr double no_limit = std::numeric_limits<double>::infinity();  // every number is below it
+
+}  // namespace detail
+
+namespace training {
 
 // How an optimiser changes a parameter: an aggregate of its constants, in double, with
 //
@@ -31,6 +45,10 @@ namespace tutti::training {
 //   rule.step_at<T>(t)   the function of step t, counted from 1, on numbers of type T: step(gradient, T (&values)[1 + N])
 //                        returns the new parameter. values[0] is the old one; the others are the state, zero before the
 //                        first step, which it updates.
+//
+// A rule may also have
+//
+//   rule.expect_valid<T>(where)   throws error: bad_argument for constants, as rounded to T, with which steps make no sense
 //
 // The function of a step is also an epilogue for tutti::with_arrays and with_shards, which do the same on a GPU.
 template <class Rule, class T>
@@ -46,6 +64,11 @@ struct sgd {
 
   static constexpr std::array<std::string_view, 0> state{};
 
+  template <class T>
+  void expect_valid(std::source_location where) const {
+    tutti::detail::expect_constant("sgd::rate", static_cast<T>(rate), tutti::detail::no_limit, where);
+    tutti::detail::expect_constant("sgd::weight_decay", static_cast<T>(weight_decay), tutti::detail::no_limit, where);
+  }
   template <class T>
   auto step_at(std::uint64_t) const {
     return [r = static_cast<T>(rate), decay = static_cast<T>(weight_decay)](T g, T(&values)[1]) {
@@ -65,6 +88,13 @@ struct momentum {
 
   static constexpr std::array<std::string_view, 1> state{"velocity"};
 
+  template <class T>
+  void expect_valid(std::source_location where) const {
+    using tutti::detail::expect_constant, tutti::detail::no_limit;
+    expect_constant("momentum::rate", static_cast<T>(rate), no_limit, where);
+    expect_constant("momentum::factor", static_cast<T>(factor), no_limit, where);
+    expect_constant("momentum::weight_decay", static_cast<T>(weight_decay), no_limit, where);
+  }
   template <class T>
   auto step_at(std::uint64_t) const {
     return [r = static_cast<T>(rate), f = static_cast<T>(factor), decay = static_cast<T>(weight_decay),
@@ -88,6 +118,17 @@ struct adam {
 
   static constexpr std::array<std::string_view, 2> state{"mean", "variance"};
 
+  // A beta that is 1 when rounded, and an epsilon of 0 with gradients of 0, would make steps divide by zero.
+  template <class T>
+  void expect_valid(std::source_location where) const {
+    using tutti::detail::expect_constant, tutti::detail::no_limit;
+    expect_constant("adam::rate", static_cast<T>(rate), no_limit, where);
+    expect_constant("adam::beta1", static_cast<T>(beta1), 1, where);
+    expect_constant("adam::beta2", static_cast<T>(beta2), 1, where);
+    expect_constant("adam::epsilon", static_cast<T>(epsilon), no_limit, where);
+    if (static_cast<T>(epsilon) == 0) tutti::detail::refuse_epsilon(epsilon, where);
+    expect_constant("adam::weight_decay", static_cast<T>(weight_decay), no_limit, where);
+  }
   template <class T>
   basic_adam_step<T> step_at(std::uint64_t t) const {
     // Of the rounded numbers that the step uses, so that its weights of past gradients add up to 1.
@@ -117,12 +158,13 @@ template <std::floating_point T, optimizer_rule<T> Rule>
 class optimizer {
  public:
   // A list of arrays or of training::parameter. Steps change these arrays, which must stay where they are. Throws error:
-  // bad_argument if two of them share memory.
+  // bad_argument if two of them share memory, or for constants of the rule with which steps make no sense.
   template <tutti::detail::parameter_list List>
   explicit optimizer(List&& parameters, Rule rule = {}, std::source_location where = std::source_location::current())
       : rule_(std::move(rule)) {
     auto const all = tutti::detail::parameters_of(parameters);
     tutti::detail::expect_apart(all, -1, where);
+    expect_valid_rule(rule_, where);
     for (auto const& one : all) {
       parameters_.push_back(one.values);
       begins_.push_back(elements_);
@@ -138,8 +180,8 @@ class optimizer {
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
   // `scale`; if it is 0, nothing changes, whatever they are. Parameters that no rank has used, where it knows, stay as they are, and
   // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error: bad_argument,
-  // before anything changes, if a data_parallel has not finished its step, or if the model has another number of parameters, or a
-  // gradient another number of elements than its parameter.
+  // before anything changes, if a data_parallel has not finished its step, if the model has another number of parameters, or a
+  // gradient another number of elements than its parameter, or if `scale` or a constant of the rule is impossible.
   template <class Model>
   void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
     static_assert(
@@ -149,8 +191,9 @@ class optimizer {
     tutti::detail::expect_means(model, "step()", where);
     if constexpr (requires { model.size(); }) expect_parameters(model.size(), where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) expect_elements(i, model.gradient(i).size(), where);
+    expect_step(static_cast<T>(scale), where);
     if (scale == 0) return;
-    begin_step();
+    begin_step(where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if constexpr (requires { model.used(i); })
         if (!model.used(i)) continue;
@@ -160,14 +203,16 @@ class optimizer {
 
   // The same in parts: begin_step(), and then update() for each parameter, at most once. Gradients are multiplied by `scale` as they
   // are read; if it is 0, the parameter stays as it is. Throws error: bad_argument if there is no such parameter, if it has
-  // another number of elements, or if it has been updated since the last begin_step().
-  void begin_step() noexcept {
+  // another number of elements, or if it has been updated since the last begin_step(); by begin_step() for a rule as above.
+  void begin_step(std::source_location where = std::source_location::current()) {
+    expect_valid_rule(rule_, where);
     ++steps_;
     std::ranges::fill(updated_, std::uint8_t{0});
   }
   void update(std::size_t parameter, std::span<T const> gradient, T scale = 1,
               std::source_location where = std::source_location::current()) {
     expect_elements(parameter, gradient.size(), where);
+    tutti::detail::expect_scale(scale, where);
     if (std::exchange(updated_[parameter], std::uint8_t{1}) != 0) refuse_update(parameter, where);
     if (scale == 0) return;
     std::array<T*, arrays> state{};
@@ -186,6 +231,15 @@ class optimizer {
   }
   std::uint64_t& steps() noexcept { return steps_; }
   std::size_t state_bytes() const noexcept { return state_.size() * sizeof(T); }
+
+  // -- For models that make such steps themselves: throw bad_argument as step() does.
+  void expect_step(T scale, std::source_location where) const {
+    expect_valid_rule(rule_, where);
+    tutti::detail::expect_scale(scale, where);
+  }
+  static void expect_valid_rule(Rule const& rule, std::source_location where) {
+    if constexpr (requires { rule.template expect_valid<T>(where); }) rule.template expect_valid<T>(where);
+  }
 
  private:
   static constexpr std::size_t arrays = Rule::state.size();
@@ -240,4 +294,9 @@ class optimizer {
 template <class List, class Rule>
 optimizer(List&&, Rule) -> optimizer<tutti::detail::value_of_parameters<List>, Rule>;
 
-}  // namespace tutti::training
+}  // namespace training
+}  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/optimizers_impl.hpp"
+#endif

@@ -354,6 +354,8 @@ void check_sharded_misuse(Comm& comm) {
   refused([&] { made({.stage = 4}); }, "sharding_options::stage is 4");
   refused([&] { made({.units = {1, 1}}); }, "the units have 2 parameters together, but the model has 3");
   refused([&] { made({.buffers = 0}); }, "buffers is 0");
+  refused([&] { training::sharded_data_parallel const other(comm, parameters, training::adam{.beta2 = 1}); },
+          "adam::beta2 is 1");
 
   std::vector<training::parameter<float>> const tied{
       {c, "c"}, {std::span<float>(), "none"}, {a, "a"}, {std::span(c).subspan(29), "tied"}};
@@ -384,6 +386,10 @@ void check_sharded_misuse(Comm& comm) {
   refused([&] { std::ignore = model.gradient(1); }, "the gradient of parameter 1 was asked for after it had been sent");
   std::ignore = model.gradient(0);
   model.ready(0);
+  refused([&] { model.step(std::nan("")); }, "a step is to multiply gradients by nan");
+  model.optimizer().rule().rate = std::nan("");
+  refused([&] { model.step(); }, "adam::rate is nan");
+  model.optimizer().rule().rate = 1e-3;
   model.step();
   {
     auto const local = model.accumulate();

@@ -47,6 +47,8 @@ class elastic_feedback {
   saved_array residuals(communicator<Transport>& comm, std::string name = "residuals") {
     return residuals_.describe(comm.rank(), comm.size(), std::move(name));
   }
+  // As that of error_feedback, on all ranks.
+  void rescale(double by) { residuals_.rescale(by); }
 
   // Collective. Writes the mean over all shards to `out`, the same bits on all ranks. Calls gradient_of(shard, gradient) for each shard
   // of this rank, which adds its gradient to zeros. Throws error: bad_argument unless residuals(comm) was called for these ranks.

@@ -46,6 +46,8 @@ class elastic_power_sgd {
   saved_array residuals(communicator<Transport>& comm, std::string name = "residuals") {
     return residuals_.describe(comm.rank(), comm.size(), std::move(name));
   }
+  // As that of error_feedback, on all ranks.
+  void rescale(double by) { residuals_.rescale(by); }
   saved_array factors(std::string name = "factors") { return replicated(std::move(name), factors_); }
 
   // As elastic_feedback::mean.

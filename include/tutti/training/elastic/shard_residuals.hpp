@@ -29,6 +29,8 @@ class shard_residuals {
   // Of the k-th shard of this rank.
   std::span<float> of(std::size_t k) { return std::span(all_).subspan(k * values_, values_); }
 
+  void rescale(double by);
+
   // Makes room for those of the shards of this rank, whose values the caller restores.
   [[gnu::cold]] training::saved_array describe(int rank, int ranks, std::string name);
   // Throws error: bad_argument unless these are the shards of this rank, and `out` has room for a gradient.

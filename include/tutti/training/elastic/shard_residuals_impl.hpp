@@ -2,6 +2,7 @@
 // Definitions of training/elastic/shard_residuals.hpp.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -19,6 +20,13 @@ TUTTI_INLINE shard_residuals::shard_residuals(std::size_t shards, std::size_t va
     : shards_(shards), values_(values) {
   if (shards == 0)
     refuse(-1, "gradients are to be averaged over 0 shards", "divide the data into at least one shard", where);
+}
+
+TUTTI_INLINE void shard_residuals::rescale(double by) {
+  for (float& x : all_) {
+    x = static_cast<float>(x * by);
+    if (!std::isfinite(x)) x = 0;
+  }
 }
 
 TUTTI_INLINE training::saved_array shard_residuals::describe(int rank, int ranks, std::string name) {

@@ -83,6 +83,11 @@ class error_feedback {
   // same, as with rebuild = false.
   std::vector<std::vector<float>> const& residuals() const noexcept { return residuals_; }
   void restore_residuals(std::vector<std::vector<float>> saved) { residuals_ = std::move(saved); }
+  // For gradients that will be as many times as large as before: those of a scaled loss, whose scale has changed. Not in a step.
+  void rescale(double by) {
+    for (auto& residual : residuals_)
+      for (float& x : residual) x = finite_or_zero(static_cast<float>(x * by));
+  }
 
  private:
   struct buffers {

@@ -85,6 +85,8 @@ class power_sgd {
   // To continue from a checkpoint, make the model with the same parameters, and restore this before the first step. The
   // bits are those of a run without interruption if the buckets are the same, as with rebuild = false.
   void restore(std::vector<matrix_state> saved) { matrices_ = std::move(saved); }
+  // As that of error_feedback.
+  void rescale(double by);
 
  private:
   struct messages {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -38,6 +39,14 @@ TUTTI_INLINE void power_sgd::take_back(bucket<float> const& unused) {
     auto& residual = matrices_[part.parameter].residual;
     for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += part.gradient[i];
   }
+}
+
+TUTTI_INLINE void power_sgd::rescale(double by) {
+  for (matrix_state& matrix : matrices_)
+    for (float& x : matrix.residual) {
+      x = static_cast<float>(x * by);
+      if (!std::isfinite(x)) x = 0;
+    }
 }
 
 template <class F>

@@ -2,11 +2,13 @@
 // Parameters that get their values when a model is divided among ranks, none of which need hold all of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <source_location>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/training/parameter.hpp"
@@ -48,11 +50,28 @@ struct model_outline {
 };
 // Throws bad_argument if the elements of the model cannot be counted.
 model_outline outline_of(std::span<training::deferred_parameter const> all, int rank, std::source_location where);
+
+// The outline of a model, and what writes its values. It must not outlive what it was made of.
+template <class T>
+struct model_source {
+  model_outline outline;
+  std::function<void(std::size_t parameter, std::span<T> values)> fill;
+};
 // Throws bad_argument if arrays share memory: shards are copies, so what was shared would no longer be.
 template <class T>
-model_outline outline_of(std::vector<training::parameter<T>> const& all, int rank, std::source_location where) {
+model_source<T> source_of(std::vector<training::parameter<T>> all, int rank, std::source_location where) {
   expect_apart(all, rank, where);
-  return {parameter_counts(all), parameter_names(all), lines_about(std::span(all), rank, where)};
+  model_outline outline{parameter_counts(all), parameter_names(all),
+                        lines_about(std::span(std::as_const(all)), rank, where)};
+  return {std::move(outline), [all = std::move(all)](std::size_t parameter, std::span<T> values) {
+            std::ranges::copy(all[parameter].values, values.begin());
+          }};
+}
+template <class T>
+model_source<T> source_of(training::deferred_model<T> const& model, int rank, std::source_location where) {
+  return {outline_of(model.parameters, rank, where), [&model](std::size_t parameter, std::span<T> values) {
+            if (model.fill) model.fill(parameter, values);
+          }};
 }
 
 }  // namespace detail

@@ -82,27 +82,21 @@ class sharded_data_parallel {
   // Collective. Takes the parameters of rank 0, and reads the arrays only here, so the program may free them. The
   // communicator must outlive this object, and must be neither moved nor assigned to until then.
   // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters or options;
-  // bad_argument for options that are impossible, and for arrays that share memory.
+  // bad_argument for options or constants of the rule that are impossible, and for arrays that share memory.
   template <tutti::detail::parameter_list List>
   sharded_data_parallel(communicator<Transport>& comm, List&& parameters, Rule rule,
                         sharding_options const& options = {}, Hook hook = {},
                         std::source_location where = std::source_location::current())
-      : sharded_data_parallel(
-            comm, tutti::detail::outline_of(tutti::detail::parameters_of(parameters), comm.rank(), where),
-            std::move(rule), options, std::move(hook), where,
-            [all = tutti::detail::parameters_of(parameters)](std::size_t parameter, std::span<T> values) {
-              std::ranges::copy(all[parameter].values, values.begin());
-            }) {}
+      : sharded_data_parallel(comm,
+                              tutti::detail::source_of(tutti::detail::parameters_of(parameters), comm.rank(), where),
+                              std::move(rule), options, std::move(hook), where) {}
   // The same for parameters whose values need not exist yet, so that no rank must hold more than a stage promises. Rank 0 writes them
   // when they are needed, and throws what model.fill throws; the others then get `revoked`, which quotes it. Reads `model` only here.
   sharded_data_parallel(communicator<Transport>& comm, deferred_model<T> const& model, Rule rule,
                         sharding_options const& options = {}, Hook hook = {},
                         std::source_location where = std::source_location::current())
-      : sharded_data_parallel(comm, tutti::detail::outline_of(std::span(model.parameters), comm.rank(), where),
-                              std::move(rule), options, std::move(hook), where,
-                              [&](std::size_t parameter, std::span<T> values) {
-                                if (model.fill) model.fill(parameter, values);
-                              }) {}
+      : sharded_data_parallel(comm, tutti::detail::source_of(model, comm.rank(), where), std::move(rule), options,
+                              std::move(hook), where) {}
   sharded_data_parallel(sharded_data_parallel const&) = delete;
   sharded_data_parallel& operator=(sharded_data_parallel const&) = delete;
   // As that of data_parallel.
@@ -198,6 +192,7 @@ class sharded_data_parallel {
   // wrong: this throws error: mismatch, or revoked on a rank that learns of it from another, and no parameter has changed.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
+    own_.optimizer.expect_step(static_cast<master_of<T>>(scale), where);
     bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete("step()", where);
     parameters_.forget_gathered();  // once nothing is refused any more
@@ -206,7 +201,7 @@ class sharded_data_parallel {
       parameters_.begin_to_compare_gathers(where);
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
       for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
-      if (plan_.buckets.empty() && scale != 0) own_.optimizer.begin_step();
+      if (plan_.buckets.empty() && scale != 0) own_.optimizer.begin_step(where);
       parameters_.finish_sharing(statistics_);
     });
     reductions_.gradients.end_step();
@@ -247,22 +242,27 @@ class sharded_data_parallel {
   Hook& hook() noexcept { return reductions_.hook; }
 
  private:
-  template <class Fill>
-  sharded_data_parallel(communicator<Transport>& comm, tutti::detail::model_outline const& model, Rule&& rule,
-                        sharding_options const& options, Hook&& hook, std::source_location where, Fill const& fill)
+  sharded_data_parallel(communicator<Transport>& comm, tutti::detail::model_source<T> const& model, Rule&& rule,
+                        sharding_options const& options, Hook&& hook, std::source_location where)
       : comm_(comm),
-        options_(options),
-        parameters_of_units_(tutti::detail::agree_on_units(comm, model, options, where)),
-        plan_(tutti::detail::plan_for(options, model.counts, parameters_of_units_, sizeof(T))),
+        options_(checked(options, rule, comm.rank(), where)),
+        parameters_of_units_(tutti::detail::agree_on_units(comm, model.outline, options, where)),
+        plan_(tutti::detail::plan_for(options, model.outline.counts, parameters_of_units_, sizeof(T))),
         shards_(plan_shards(plan_, comm.size(), comm.rank())),
         parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
-        reductions_(comm, plan_, shards_, parameters_, model.names, options_, std::move(hook)),
+        reductions_(comm, plan_, shards_, parameters_, model.outline.names, options_, std::move(hook)),
         own_(shards_, parameters_, std::move(rule)) {
-    parameters_.load(fill, model.names, where);
+    parameters_.load(model, where);
     for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
     if (options.progress_thread) driver_.emplace();
   }
 
+  static sharding_options const& checked(sharding_options const& options, Rule const& rule, int rank,
+                                         std::source_location where) {
+    tutti::detail::check_options(options, rank, where);
+    training::optimizer<master_of<T>, Rule>::expect_valid_rule(rule, where);
+    return options;
+  }
   // Of those parameters for which counts(parameter) is true.
   template <class Counts>
   double squares_of_gradients(Counts const& counts, std::source_location where) {
@@ -273,7 +273,7 @@ class sharded_data_parallel {
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
     if (bucket == 0) parameters_.expect_same_gathers(where);
-    if (scale != 0 && bucket == 0) own_.optimizer.begin_step();
+    if (scale != 0 && bucket == 0) own_.optimizer.begin_step(where);
     if (scale != 0) own_.change(bucket, plan_, reductions_.gradients, reductions_.used, scale, where);
     parameters_.share(bucket, statistics_, where);
   }

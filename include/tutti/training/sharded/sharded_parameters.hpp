@@ -44,7 +44,6 @@ namespace tutti::detail {
 template <class Transport>
 std::vector<std::size_t> agree_on_units(communicator<Transport>& comm, model_outline const& model,
                                         training::sharding_options const& options, std::source_location where) {
-  check_options(options, comm.rank(), where);
   auto units = training::checked_units(options.units, model.counts.size(), comm.rank(), where);
   auto lines = model.lines;
   lines.insert(lines.begin(), line_about(options));
@@ -72,13 +71,12 @@ class sharded_parameters {
     for (std::size_t u = 0; u < units.size(); ++u) unit_of_.insert(unit_of_.end(), units[u], u);
   }
 
-  // Collective. Rank 0 writes the values: fill(parameter, values), in the order of the parameters, which is the opposite of that of
-  // the buckets. Where parameters are not whole, a bucket at a time has memory.
-  template <class Fill>
-  void load(Fill const& fill, std::vector<std::string> const& names, std::source_location where) {
+  // Collective. Rank 0 writes the values, in the order of the parameters, which is the opposite of that of the buckets. Where
+  // parameters are not whole, a bucket at a time has memory.
+  void load(model_source<T> const& model, std::source_location where) {
     for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       auto const all = is_whole_ ? whole(b) : buffers_.take(b);
-      if (comm_.rank() == 0) fill_bucket(b, all, fill, names);
+      if (comm_.rank() == 0) fill_bucket(b, all, model);
       broadcast(comm_, all, 0, {}, where);
       auto const part = all.subspan(shards_.mine[b].begin, shards_.mine[b].count);
       if constexpr (training::has_master<T>) std::ranges::copy(part, masters_of(b).begin());
@@ -210,18 +208,17 @@ class sharded_parameters {
     int holders = 0;
   };
 
-  // If `fill` throws, the other ranks must not wait for the values.
-  template <class Fill>
-  void fill_bucket(std::size_t bucket, std::span<T> all, Fill const& fill, std::vector<std::string> const& names) {
+  // If model.fill throws, the other ranks must not wait for the values.
+  void fill_bucket(std::size_t bucket, std::span<T> all, model_source<T> const& model) {
     std::vector<std::size_t> parameters = plan_.buckets[bucket].parameters;
     std::ranges::sort(parameters);
     for (std::size_t const i : parameters) {
       auto const values = all.subspan(plan_.places[i].begin - plan_.buckets[bucket].begin, plan_.places[i].count);
       std::ranges::fill(values, T{});
       try {
-        fill(i, values);
+        model.fill(i, values);
       } catch (...) {
-        revoke_quietly(comm_, with_reason(names[i] + " could not be filled"));
+        revoke_quietly(comm_, with_reason(model.outline.names[i] + " could not be filled"));
         throw;
       }
     }
