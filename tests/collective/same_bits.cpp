@@ -46,20 +46,20 @@ void check_bits(Comm& comm, Op const& op) {
     if (c != collective::all_reduce) return;
     for (std::size_t const count : {5u, 700u, 9000u}) {
       auto const in = rounding_values<T>(comm.rank(), count);
-      std::uint64_t first = 0;
+      std::vector<T> first(count);
       for (int repeat = 0; repeat < repeats; ++repeat) {
         protocol const how = repeat % 2 == 0 ? protocol::staged : s.direct ? protocol::direct : protocol::automatic;
         std::vector<T> out(count);
         all_reduce(comm, in, out, op, {.algorithm = id, .protocol = how});
-        std::uint64_t const hash = hash_of(out.data(), count * sizeof(T));
-        if (repeat == 0) first = hash;
-        if (hash != first)
+        if (repeat == 0) first = out;
+        if (std::memcmp(out.data(), first.data(), count * sizeof(T)) != 0)
           throw std::runtime_error(std::string(name(id)) + " gave other bits in repeat " + std::to_string(repeat));
       }
+      std::uint64_t const hash = hash_of(first.data(), count * sizeof(T));
       std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
-      all_gather(comm, std::span(&first, 1), all);
+      all_gather(comm, std::span(&hash, 1), all);
       for (std::uint64_t const other : all)
-        if (other != first) throw std::runtime_error(std::string(name(id)) + " gave ranks different bits");
+        if (other != hash) throw std::runtime_error(std::string(name(id)) + " gave ranks different bits");
     }
   });
 }
