@@ -63,6 +63,20 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
   send_recv(*forgotten, sent, next, received, previous);
   CHECK(received[0] == previous);
   barrier(*forgotten);
+  communicator<mpi> closed_late = from_mpi();
+  all_reduce(closed_late, sent);
+  communicator<hierarchical> on_node = from_mpi<hierarchical>();
+  all_reduce(on_node, sent);
   MPI_Finalize();
   CHECK_THROWS_WITH_AS(static_cast<void>(from_mpi()), doctest::Contains("already been finalized"), error);
+  doctest::Contains const refusal("tutti was called over MPI after MPI_Finalize");
+  for (auto* const comm : {&*forgotten, &closed_late}) {
+    CHECK_THROWS_WITH_AS(barrier(*comm), refusal, error);
+    CHECK_THROWS_WITH_AS(all_reduce(*comm, sent), refusal, error);
+    CHECK_THROWS_WITH_AS(all_reduce(async(*comm), sent).wait(), refusal, error);
+    CHECK_THROWS_WITH_AS(send(*comm, sent, next), refusal, error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(comm->split(0)), refusal, error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(comm->shrink()), refusal, error);
+  }
+  CHECK_THROWS_WITH_AS(all_reduce(on_node, sent), refusal, error);
 }

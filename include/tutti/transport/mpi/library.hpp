@@ -2,6 +2,7 @@
 // The MPI library: error codes as exceptions, initialisation, and the properties that the transport depends on.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <mpi.h>
@@ -55,6 +56,28 @@ inline bool mpi_is_finalized() noexcept {
   if (call_watchdog::saw_loss && !mpi_survives()) last.start(rank, call_watchdog::limit_after_loss);
   call_note::scope const inside(last.notes[watched_calls::collective], "MPI_Finalize");
   MPI_Finalize();
+}
+
+// The thread support of the MPI (MPI_THREAD_SINGLE ...), or mpi_closed from the beginning of MPI_Finalize on.
+inline std::atomic<int> mpi_thread_level{MPI_THREAD_SINGLE};
+inline constexpr int mpi_closed = -1;
+static_assert(mpi_closed < MPI_THREAD_SINGLE);
+
+// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF (MPI 4.1, 11.2.4), so a call that follows finds out without asking the
+// MPI, which would cost every call a function call.
+[[gnu::cold]] inline void note_mpi() {
+  static std::atomic<bool> noted = false;
+  if (noted.exchange(true)) return;
+  int level = MPI_THREAD_SINGLE, key = MPI_KEYVAL_INVALID;
+  expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
+  mpi_thread_level = level;
+  auto const close = [](MPI_Comm, int, void*, void*) {
+    mpi_thread_level = mpi_closed;
+    return MPI_SUCCESS;
+  };
+  expect_success(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close, &key, nullptr), "MPI_Comm_create_keyval");
+  expect_success(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+  expect_success(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // freed once the attribute is deleted
 }
 
 // Initialises MPI if the program has not; MPI is then finalized when the process exits.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +55,9 @@ class mpi : public detail::mpi_ranks {
                     std::vector<detail::mpi_neighbour> const& known = {})
       : detail::mpi_ranks(std::move(own), tracks, limit, known),
         ballot_(comm_.get(), detail::mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
-        channels_(communicator(), board_, rank_, ranks_, tracks) {}
+        channels_(communicator(), board_, rank_, ranks_, tracks) {
+    detail::note_mpi();
+  }
   mpi(mpi const&) = delete;
   mpi& operator=(mpi const&) = delete;
   ~mpi() {
@@ -95,18 +98,16 @@ class mpi : public detail::mpi_ranks {
     if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
   }
 
-  // If the MPI was initialised for a single thread, only that thread may call.
+  // If the MPI was initialised for a single thread, only that thread may call; after MPI_Finalize, none.
   void expect_thread() const {
-    if (level_ >= MPI_THREAD_SERIALIZED || std::this_thread::get_id() == thread_) return;
-    throw error(
-        {.code = error_code::bad_argument,
-         .rank = rank_,
-         .what = "tutti was called over MPI from a thread that MPI does not allow to call it",
-         .way_out = "call it from the thread that initialised MPI, or initialise MPI with MPI_THREAD_SERIALIZED"});
+    int const level = thread_level();
+    if (level >= MPI_THREAD_SERIALIZED || (level != detail::mpi_closed && std::this_thread::get_id() == thread_))
+      return;
+    refuse_thread(level);
   }
 
   // Whether threads may call it while others call the MPI.
-  bool allows_concurrent_threads() const noexcept { return level_ >= MPI_THREAD_MULTIPLE; }
+  bool allows_concurrent_threads() const noexcept { return thread_level() >= MPI_THREAD_MULTIPLE; }
 
   // -- Messages: see mpi_channels.
   std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept { return channels_.claim(to, track); }
@@ -175,10 +176,19 @@ class mpi : public detail::mpi_ranks {
   }
 
  private:
-  [[gnu::cold]] static int thread_level() {
-    int level = MPI_THREAD_SINGLE;
-    detail::expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
-    return level;
+  static int thread_level() noexcept { return detail::mpi_thread_level.load(std::memory_order_relaxed); }
+  [[noreturn, gnu::cold]] void refuse_thread(int level) const {
+    if (level == detail::mpi_closed)
+      throw error(
+          {.code = error_code::bad_argument,
+           .rank = rank_,
+           .what = "tutti was called over MPI after MPI_Finalize",
+           .way_out = "call MPI_Finalize after the last call and close communicators before it, or leave it to tutti"});
+    throw error(
+        {.code = error_code::bad_argument,
+         .rank = rank_,
+         .what = "tutti was called over MPI from a thread that MPI does not allow to call it",
+         .way_out = "call it from the thread that initialised MPI, or initialise MPI with MPI_THREAD_SERIALIZED"});
   }
   [[gnu::cold]] void raise_loss(char const* call) noexcept {
     int const peer = find_lost_rank(true);
@@ -247,7 +257,6 @@ class mpi : public detail::mpi_ranks {
   }
 
   std::thread::id thread_ = std::this_thread::get_id();
-  int level_ = thread_level();
   detail::mpi_ballot ballot_;
   detail::mpi_channels channels_;
   std::unique_ptr<closing> closing_ = std::make_unique<closing>();  // left to the MPI if that may still write to it
