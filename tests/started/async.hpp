@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -278,6 +279,30 @@ void check_progress_thread(Comm& comm) {
     }
     expect(first.done() && second.done() && !second.exception(), "the thread has not moved a call");
     expect(a.back() == comm.size() && b[2] == comm.size(), "a sum is wrong");
+    barrier(comm);
+  }
+}
+
+// A progress_thread also begins large calls, so that a start returns at once, whatever others have sent by then.
+template <class Comm>
+void check_start_of_large_call(Comm& comm) {
+  expect(!has_progress_thread(comm) || comm.size() == 1, "there is a progress_thread of another test");
+  barrier(comm);
+  {
+    progress_thread const moves_calls;
+    expect(has_progress_thread(comm), "the progress_thread is not known");
+    std::atomic<int> combined_here{0};
+    auto const add = [&combined_here, here = std::this_thread::get_id()](int a, int b) {
+      if (std::this_thread::get_id() == here) combined_here.fetch_add(1, std::memory_order_relaxed);
+      return a + b;
+    };
+    std::vector<int> a(200000, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3 * comm.rank()));
+    work const sum = all_reduce(async(comm), a, add);
+    auto const until = detail::deadline::after(std::chrono::seconds(20));
+    while (!sum.done() && !until.passed()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    expect(sum.done() && a[199999] == comm.size(), "the sum is wrong");
+    expect(combined_here == 0 || comm.size() == 1, "the start of a large call combined data itself");
     barrier(comm);
   }
 }

@@ -21,6 +21,7 @@ TEST_CASE("started calls do what blocking ones do over loopback") {
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_several_communicators(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_lists(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_progress_thread(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_start_of_large_call(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_closing(comm); }));
   }
 }

@@ -28,6 +28,7 @@ TEST_CASE("started calls do what blocking ones do over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_several_communicators(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_lists(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_progress_thread(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_start_of_large_call(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_closing(comm); }));
   }
 }

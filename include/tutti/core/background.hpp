@@ -16,6 +16,9 @@ inline std::atomic<std::size_t> background_jobs{0};
 // The number of threads that wait for such jobs and drive them meanwhile.
 inline std::atomic<int> background_waiters{0};
 
+// The number of threads that drive such jobs while the program computes.
+inline std::atomic<int> background_threads{0};
+
 inline void work_in_background() noexcept {
   if (auto* const work = background_work.load(std::memory_order_acquire)) work();
 }

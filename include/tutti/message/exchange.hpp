@@ -139,7 +139,7 @@ class exchange final : public messages_in_flight<Transport> {
     }
     spare_->begin_now();
     this->count_started();
-    progress_list::hurry(t.bytes);
+    if (t.bytes >= progress_list::large_bytes) progress_list::hurry();
     return {std::move(spare_)};
   }
 
@@ -263,7 +263,7 @@ class exchange final : public messages_in_flight<Transport> {
       if (!listed) call->end(std::current_exception());
     }  // the transfer holds the exception
     this->move(false);
-    if (!call->ended()) progress_list::hurry(call->message.bytes);
+    if (!call->ended() && call->message.bytes >= progress_list::large_bytes) progress_list::hurry();
   }
 
   static constexpr unsigned many_polls = 32;  // before this rank announces its wait

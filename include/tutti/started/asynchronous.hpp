@@ -7,6 +7,7 @@
 
 #include "tutti/call/any_argument.hpp"
 #include "tutti/started/held_call.hpp"
+#include "tutti/started/progress.hpp"
 
 namespace tutti {
 namespace detail {
@@ -71,6 +72,13 @@ asynchronous<Transport> async(communicator<Transport>& comm) {
 }
 template <class T = void>
 detail::refused_call async(detail::only_argument<detail::started_form>);
+
+// Whether a progress_thread drives the started calls on this communicator while the program computes. Then it also begins large
+// ones, which the program therefore need not drive before it waits for them.
+template <transport Transport>
+bool has_progress_thread(communicator<Transport>& comm) {
+  return detail::progress_list::has_thread() && comm.engine().any_thread;
+}
 
 // Takes the place of the communicator in a call that is only prepared and returns persistent.
 template <transport Transport>

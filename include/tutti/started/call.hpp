@@ -144,8 +144,9 @@ class late_followers final : public pending_calls {
   }
   progress advance() noexcept override { return progress::stuck; }
   progress help() noexcept override { return progress::stuck; }
-  // It runs on the thread on which it is due: this one, or another that gets to it.
-  bool wait(pending_call const* one, deadline until) override {
+  // It runs on the thread on which it is due: this one, or another that gets to it. (If inlined into finish(), which never calls it,
+  // g++ 12 would warn that `one` is null.)
+  [[gnu::noinline]] bool wait(pending_call const* one, deadline until) override {
     for (idler rest; !one->ended(); rest.pause()) {
       if (until.passed()) return false;
       follower::run_due_here();

@@ -42,6 +42,12 @@ class queued_call : public pending_call {
     });
     return ended() ? progress::done : reached;
   }
+  // Whether it copies so much that this takes as long as another thread needs to begin with it. The blocks of a _v form, whose
+  // sizes the terms do not contain, usually do.
+  bool is_large() const noexcept {
+    request const& asked = terms().asked;
+    return asked.ragged || asked.bytes() >= progress_list::large_bytes;
+  }
   // Ends the call with an error if there is no point in waiting longer.
   [[gnu::cold]] void examine() noexcept {
     attempt([&] {
@@ -119,8 +125,8 @@ class collective_queue final : public call_queue<Transport> {
       (first_ ? last_->next_ : first_) = std::move(call);
       last_ = added;
       this->count_started();
-      move(false);
-      if (first_) progress_list::hurry(last_->terms().asked.bytes());
+      if (leaves_to_thread()) progress_list::hurry();
+      else move(false);
     }
     follower::run_due();
   }
@@ -139,6 +145,10 @@ class collective_queue final : public call_queue<Transport> {
   using call_queue<Transport>::busy_;
   using call_queue<Transport>::engine_;
 
+  // Whether the first call copies so much that a progress_thread should do it while the program computes.
+  bool leaves_to_thread() const noexcept {
+    return progress_list::has_thread() && engine_.any_thread && first_->is_large();
+  }
   progress move(bool) noexcept override {
     progress_list::moving const now;
     bool moved = false;

@@ -38,6 +38,8 @@ class idler {
   int looks_ = 0;
 };
 
+inline thread_local bool in_progress_thread = false;
+
 // The communicators of this process that have started calls. A thread that waits in one must drive the calls of the
 // others too, because a peer may wait in another order.
 class progress_list {
@@ -64,11 +66,11 @@ class progress_list {
     background_jobs.fetch_add(1);
     if (of_process().asleep_.load() > 0) of_process().wake();
   }
-  // After the start of a call of this many bytes that has not ended yet. To wake a thread from its nap takes several microseconds, in
-  // which a short call would have ended.
-  static void hurry(std::size_t bytes) noexcept {
-    if (bytes >= 32768 && !has_one_thread() && of_process().napping_.load(std::memory_order_relaxed) > 0)
-      of_process().wake();
+  // A call of this many bytes takes longer than to wake a thread from its nap, which takes several microseconds.
+  static constexpr std::size_t large_bytes = 1 << 18;
+  // After the start of a large call that has not ended yet.
+  static void hurry() noexcept {
+    if (of_process().napping_.load(std::memory_order_relaxed) > 0) of_process().wake();
   }
   static void count_ended(std::size_t calls) noexcept { decrease(background_jobs, calls); }
 
@@ -81,6 +83,10 @@ class progress_list {
     waiter& operator=(waiter const&) = delete;
     ~waiter() { background_waiters.fetch_sub(1, std::memory_order_relaxed); }
   };
+  // Whether a thread will drive what is started now while the program computes.
+  static bool has_thread() noexcept {
+    return background_threads.load(std::memory_order_relaxed) > 0 && !in_progress_thread;
+  }
   static bool has_waiter() noexcept { return background_waiters.load(std::memory_order_relaxed) > 0; }
 
   // Marks a thread that is driving calls: if it waits meanwhile, it drives no others.
@@ -107,11 +113,11 @@ class progress_list {
     while (background_jobs.load() == 0 && !stop.load(std::memory_order_relaxed)) changed_.wait(lock);
     asleep_.fetch_sub(1);
   }
-  // Sleeps for an idler's rest, or until a long call is started, or wake().
-  void nap() {
+  // Sleeps this long, or until a large call is started, or wake().
+  void nap(std::chrono::microseconds time) {
     std::unique_lock lock(changes_);
     napping_.fetch_add(1);
-    changed_.wait_for(lock, idler::rest);
+    changed_.wait_for(lock, time);
     napping_.fetch_sub(1);
   }
   void wake() noexcept {
@@ -137,8 +143,6 @@ class progress_list {
   std::vector<pending_calls*> list_;
 };
 
-inline thread_local bool in_progress_thread = false;
-
 }  // namespace detail
 
 // While one exists, a thread drives the started calls and messages of this process, so that they progress while the
@@ -148,10 +152,13 @@ inline thread_local bool in_progress_thread = false;
 // MPI_THREAD_MULTIPLE.
 class progress_thread {
  public:
-  progress_thread() : thread_([this] { drive(); }) {}
+  progress_thread() : thread_([this] { drive(); }) {
+    detail::background_threads.fetch_add(1, std::memory_order_relaxed);
+  }
   progress_thread(progress_thread const&) = delete;
   progress_thread& operator=(progress_thread const&) = delete;
   ~progress_thread() {
+    detail::background_threads.fetch_sub(1, std::memory_order_relaxed);
     if (process_.is_this()) {
       stop_.store(true, std::memory_order_relaxed);
       detail::progress_list::of_process().wake();
@@ -171,12 +178,12 @@ class progress_thread {
     int naps = 0;
     while (!stop_.load(std::memory_order_relaxed)) {
       if (detail::progress_list::pending() == 0) {
-        if (++naps <= max_naps) calls.nap();
+        if (++naps <= max_naps) calls.nap(detail::idler::rest);
         else calls.sleep(stop_);
         continue;
       }
       naps = 0;
-      if (detail::progress_list::has_waiter()) std::this_thread::sleep_for(detail::nap_length);
+      if (detail::progress_list::has_waiter()) calls.nap(detail::nap_length);
       else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
       else rest.pause();
     }

@@ -142,7 +142,7 @@ class bucket_reductions {
   void start_some() {
     bool started = true;
     while (std::exchange(started, false)) {
-      in_flight_.drive(turns_.communicators());
+      if (!has_progress_thread(turns_.communicator_of_uses())) in_flight_.drive(turns_.communicators());
       in_flight_.attempt([&] { started = start_next(); });
     }
   }

@@ -119,7 +119,7 @@ class sharded_parameters {
       auto const from = masters_of(bucket);
       convert_array(from.data(), mine(bucket).data(), from.size());
     }
-    if (is_whole_) shared_.push_back(start(comm_, bucket, whole(bucket), seen, where));
+    if (is_whole_) shared_.push_back(gather_bucket(async(comm_), bucket, whole(bucket), seen, where));
   }
   void finish_sharing(training::sharding_statistics& seen) {
     auto const begin = std::chrono::steady_clock::now();
@@ -137,14 +137,14 @@ class sharded_parameters {
         order_.expected(std::min(ahead, 2 * units_.size())));  // a step has no more, and the order may be a cycle
     for (std::size_t const u : before)
       if (u != index && units_[u].holders == 0 && !is_expected(u)) drop(u);
-    begin_to_gather(index, seen, where);
-    for (std::size_t const u : expected_) begin_to_gather(u, seen, where);
-    unit_state& some = units_[index];
-    if (some.gathered.done()) ++seen.gathered_ahead;
+    bool const begun = buffers_.has(bucket_of(index));
+    if (begun && units_[index].gathered.done()) ++seen.gathered_ahead;
     auto const begin = std::chrono::steady_clock::now();
-    some.gathered.wait();
+    if (!begun) gather_now(index, seen, where);
+    for (std::size_t const u : expected_) begin_to_gather(u, seen, where);
+    units_[index].gathered.wait();
     seen.gather_waited += std::chrono::steady_clock::now() - begin;
-    ++some.holders;
+    ++units_[index].holders;
   }
   // Those that are expected next are kept.
   void release(std::size_t index) noexcept {
@@ -240,17 +240,32 @@ class sharded_parameters {
     else return mine(bucket);
   }
 
-  work start(communicator<Transport>& comm, std::size_t bucket, std::span<T> to, training::sharding_statistics& seen,
-             std::source_location where) {
+  // On a communicator, or on async() of one.
+  template <class Comm>
+  decltype(auto) gather_bucket(Comm&& comm, std::size_t bucket, std::span<T> to, training::sharding_statistics& seen,
+                               std::source_location where) {
     ++seen.gathers;
     seen.gathered_bytes += to.size_bytes();
-    return all_gather_v(async(comm), std::span<T const>(mine(bucket)), to, shards_.counts[bucket], {}, {}, where);
+    return all_gather_v(comm, std::span<T const>(mine(bucket)), to, shards_.counts[bucket], {}, {}, where);
+  }
+  std::span<T> take(std::size_t index) {
+    gathered_ = (gathered_ + index + 1) * 0x9E3779B97F4A7C15;  // depends on the order
+    return buffers_.take(bucket_of(index));
+  }
+  void gather_now(std::size_t index, training::sharding_statistics& seen, std::source_location where) {
+    auto const to = take(index);
+    units_[index].gathered = {};
+    try {
+      gather_bucket(*gathers_, bucket_of(index), to, seen, where);
+    } catch (...) {
+      buffers_.give_back(bucket_of(index));
+      throw;
+    }
   }
   void begin_to_gather(std::size_t index, training::sharding_statistics& seen, std::source_location where) {
-    std::size_t const b = bucket_of(index);
-    if (buffers_.has(b)) return;
-    gathered_ = (gathered_ + index + 1) * 0x9E3779B97F4A7C15;  // depends on the order
-    units_[index].gathered = start(*gathers_, b, buffers_.take(b), seen, where);
+    if (buffers_.has(bucket_of(index))) return;
+    auto const to = take(index);
+    units_[index].gathered = gather_bucket(async(*gathers_), bucket_of(index), to, seen, where);
   }
   // An error of the gather is that of the next one, too.
   void drop(std::size_t index) noexcept {
@@ -275,20 +290,6 @@ class sharded_parameters {
   std::uint64_t gathered_ = 0;               // a hash of the gathers since the last step
   std::array<std::uint64_t, 2> compared_{};  // of which all ranks have the largest and the smallest
   work comparison_;
-};
-
-// Keeps a unit gathered.
-template <class T, class Transport>
-class gathered_unit {
- public:
-  gathered_unit(sharded_parameters<T, Transport>& of, std::size_t unit) : of_(of), unit_(unit) {}
-  gathered_unit(gathered_unit const&) = delete;
-  gathered_unit& operator=(gathered_unit const&) = delete;
-  ~gathered_unit() { of_.release(unit_); }
-
- private:
-  sharded_parameters<T, Transport>& of_;
-  std::size_t unit_;
 };
 
 }  // namespace tutti::detail

@@ -97,7 +97,7 @@ class sharded_reductions {
     if (pass.accumulates()) return;
     auto const begin = clock::now();
     while (pass.next_is_full()) start(pass.take_next(), seen);
-    in_flight_.drive(1);
+    if (!has_progress_thread(comm_)) in_flight_.drive(1);
     while (settled_ < in_flight_.started() && in_flight_.done(settled_)) settle();
     seen.driven += clock::now() - begin;
   }
