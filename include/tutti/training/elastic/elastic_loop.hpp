@@ -10,7 +10,6 @@
 #include <exception>
 #include <optional>
 #include <source_location>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -106,7 +105,7 @@ class elastic_loop {
         if (finish()) break;
       } catch (vote_on_loss const&) {
       } catch (error const& e) {
-        if (is_fatal_ || !comm_ || !comm_->can_shrink() || !is_loss(e.code())) throw;
+        if (is_fatal_ || !comm_ || !comm_->can_shrink() || !tutti::detail::is_loss(e.code(), options_)) throw;
         why = std::current_exception();
         decide({.takes_back = e.code() == error_code::timeout});
       }
@@ -227,11 +226,7 @@ class elastic_loop {
     setbacks_.note_shrink(all_live);
     if (!all_live || takes_back_) return;
     if (why) std::rethrow_exception(why);
-    throw error({.code = error_code::revoked,
-                 .rank = comm_->rank(),
-                 .what = "another rank has given up this run, although no rank is lost",
-                 .way_out = "check the output of the other ranks",
-                 .where = where_});
+    tutti::detail::give_up_with_others(comm_->rank(), where_);
   }
 
   // The ranks and those that wait become a new communicator, or the ranks go on as they are.
@@ -260,13 +255,6 @@ class elastic_loop {
       roster_.begin(0);  // the others are not known yet
       comm_.emplace(growth_.enter(state_.generation));
     }
-  }
-
-  // -- Its parts.
-
-  bool is_loss(error_code code) const {
-    return code == error_code::rank_lost || code == error_code::rank_left || code == error_code::revoked ||
-           (code == error_code::timeout && options_.exclude_after.count() > 0);
   }
 
   // The program's objects on the present communicator still exist.

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "tutti/core/error.hpp"
 #include "tutti/training/elastic/member.hpp"
 
 namespace tutti {
@@ -54,6 +55,8 @@ struct elastic_job {
 // Throws error: bad_argument.
 [[gnu::cold]] void check_elastic_options(training::elastic_options const& options);
 [[noreturn, gnu::cold]] void refuse_to_exclude(std::string_view transport);
+// Whether an error of a step may mean that ranks are lost.
+[[gnu::cold]] bool is_loss(error_code code, training::elastic_options const& options);
 
 }  // namespace detail
 }  // namespace tutti

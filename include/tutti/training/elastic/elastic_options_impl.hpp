@@ -58,4 +58,9 @@ TUTTI_INLINE void refuse_to_exclude(std::string_view transport) {
                .way_out = "end the process of such a rank, and leave exclude_after at 0"});
 }
 
+TUTTI_INLINE bool is_loss(error_code code, training::elastic_options const& options) {
+  return code == error_code::rank_lost || code == error_code::rank_left || code == error_code::revoked ||
+         (code == error_code::timeout && options.exclude_after.count() > 0);
+}
+
 }  // namespace tutti::detail

@@ -37,6 +37,8 @@ struct head_count {
 // rank_lost.
 [[noreturn, gnu::cold]] void refuse_too_few(head_count seen, int rank, std::vector<int> const& lost,
                                             std::string const& folder, std::uint64_t saved, std::source_location where);
+// Another rank does not go on, although none is lost. Throws error: revoked.
+[[noreturn, gnu::cold]] void give_up_with_others(int rank, std::source_location where);
 
 }  // namespace tutti::detail
 

@@ -51,4 +51,12 @@ TUTTI_INLINE void refuse_too_few(head_count seen, int rank, std::vector<int> con
                .where = where});
 }
 
+TUTTI_INLINE void give_up_with_others(int rank, std::source_location where) {
+  throw error({.code = error_code::revoked,
+               .rank = rank,
+               .what = "another rank has given up this run, although no rank is lost",
+               .way_out = "check the output of the other ranks",
+               .where = where});
+}
+
 }  // namespace tutti::detail
