@@ -205,7 +205,7 @@ TEST_CASE("the environment is read and checked") {
     with("TUTTI_TIMEOUT", impossible, [&] { says("number of seconds from 1e-9 to 1e9"); });
   for (char const* const empty :
        {"TUTTI_TIMEOUT", "TUTTI_ALGORITHM", "TUTTI_LOG", "TUTTI_RECORD", "TUTTI_RECORD_SIGNAL", "TUTTI_TRACE",
-        "TUTTI_STATISTICS", "TUTTI_CHECK", "TUTTI_NATIVE", "TUTTI_MEET"})
+        "TUTTI_STATISTICS", "TUTTI_CHECK", "TUTTI_NATIVE", "TUTTI_MEET", "TUTTI_NVLS"})
     with(empty, "", [] { CHECK(settings::from_environment().timeout == std::chrono::minutes(5)); });
   for (char const* const signal : {"9", "19", "32", "0", "65", "10abc", "USR1"})
     with("TUTTI_RECORD_SIGNAL", signal, [&] { says("\" is not a signal that a program can handle"); });
@@ -218,6 +218,8 @@ TEST_CASE("the environment is read and checked") {
     with("TUTTI_NATIVE", "1", [] { CHECK(settings::from_environment().avoids_native == ""); });
   });
   with("TUTTI_STATISTICS", "1", [] { CHECK(settings::from_environment().statistics); });
+  with("TUTTI_NVLS", "on", [&] { says("\"on\" is not 0 or 1; set it to 1 to let NVLink switches compute sums"); });
+  with("TUTTI_NVLS", "1", [] { CHECK(settings::from_environment().sums_in_switch); });
   with("TUTTI_MEET", "never",
        [&] { says("\"never\" is not 0 or 1; set it to 0 to skip the check before native calls"); });
   with("TUTTI_MEET", "0", [] { CHECK(!settings::from_environment().meets); });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers in the environment.
+// Numbers and switches in the environment. A variable that holds something else is reported, and counts as unset: an MPI program must not
+// fail for it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,6 @@
 
 namespace interpose {
 
-// A variable that holds something else is reported, and counts as unset: an MPI program must not fail for it.
 inline std::uint64_t number_from_environment(char const* name, std::uint64_t if_unset) {
   char const* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return if_unset;
@@ -22,6 +22,15 @@ inline std::uint64_t number_from_environment(char const* name, std::uint64_t if_
   std::fprintf(stderr, "tutti: %s=%s is not a whole number up to 2147483647, so %llu is used; correct or unset it\n",
                name, text, static_cast<unsigned long long>(if_unset));
   return if_unset;
+}
+
+// Whether it is 1; 0 and unset mean no.
+inline bool is_switched_on(char const* name) {
+  char const* const text = std::getenv(name);
+  std::string_view const said = text != nullptr ? text : "";
+  if (said != "" && said != "0" && said != "1")
+    std::fprintf(stderr, "tutti: %s=%s is neither 0 nor 1, so 0 is used; correct or unset it\n", name, text);
+  return said == "1";
 }
 
 }  // namespace interpose

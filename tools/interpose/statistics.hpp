@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "environment.hpp"
 #include "tutti/core/text.hpp"
 
 namespace interpose {
@@ -94,10 +94,7 @@ class statistics {
     return out.append(right(ran, 10)).append(right(bytes, 16)).append("  ").append(passed).append("\n");
   }
 
-  bool const wanted_ = [] {
-    char const* const text = std::getenv("TUTTI_MPI_STATS");
-    return text != nullptr && std::string_view(text) == "1";
-  }();
+  bool const wanted_ = is_switched_on("TUTTI_MPI_STATS");
   std::array<row, function_names.size()> rows_{};
 };
 

@@ -24,6 +24,7 @@ struct settings {
   bool statistics = false;      // TUTTI_STATISTICS=1
   bool checks_buffers = false;  // TUTTI_CHECK=buffers
   bool checks_threads = false;  // TUTTI_CHECK=threads
+  bool sums_in_switch = false;  // TUTTI_NVLS=1
   bool meets = true;            // unless TUTTI_MEET=0; that of rank 0 counts
   // Why calls that name no algorithm are not left to the MPI's own collectives, which a rank cannot leave when another dies; empty:
   // they may be. TUTTI_NATIVE

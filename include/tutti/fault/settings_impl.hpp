@@ -56,6 +56,7 @@ TUTTI_INLINE settings settings::from_environment() {
   if (!out.record.empty()) expect_writable("TUTTI_RECORD", out.record);
   out.trace = variable("TUTTI_TRACE");
   out.statistics = flag("TUTTI_STATISTICS", false, "1 to count calls, or unset it");
+  out.sums_in_switch = flag("TUTTI_NVLS", false, "1 to let NVLink switches compute sums, or unset it");
   // Open MPI 4 sets it for the ranks of a job that is to continue when one of them has died.
   bool const continues = variable("OMPI_MCA_orte_enable_recovery") == "1";
   if (!flag("TUTTI_NATIVE", !continues, "0 to keep calls out of the MPI's own collectives, or unset it"))

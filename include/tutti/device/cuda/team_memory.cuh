@@ -6,14 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -153,9 +151,6 @@ class cuda_team_memory {
 
   card begin() {
     current_device const here(gpu_);
-    // No GPU has run this yet, so programs must ask for it.
-    if (char const* const text = std::getenv("TUTTI_NVLS"); text == nullptr || std::string_view(text) != "1")
-      throw error({.code = error_code::system, .what = "TUTTI_NVLS is not 1", .way_out = "set it"});
     expect_attribute(CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, "has no NVLink switch that reaches several GPUs at once");
     expect_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                      "cannot share memory by file descriptors");

@@ -146,7 +146,12 @@ class peer_memory {
     deadline const until = deadline::after(comm_.engine().environment.timeout);
     try {
       typename team_memory::card mine{};
-      all_or_none(comm_, together, where, [&] { mine = fresh->begin(); });
+      all_or_none(comm_, together, where, [&] {
+        // No GPU has run this yet, so programs must ask for it.
+        if (!comm_.engine().environment.sums_in_switch)
+          throw error({.code = error_code::system, .what = "TUTTI_NVLS is not 1", .way_out = "set it"});
+        mine = fresh->begin();
+      });
       auto const cards = exchange_cards(comm_, mine, where);
       all_or_none(comm_, together, where, [&] { fresh->join(cards, until); });
       all_or_none(comm_, together, where, [&] { fresh->bind(); });
