@@ -29,7 +29,7 @@ inline void take_memory(std::size_t bytes) {
 class memory_group {
  public:
   explicit memory_group(std::size_t bytes) {
-    if (detail::number_after("SwapTotal:", "/proc/meminfo") > 0) {
+    if (detail::number_after("SwapTotal:", "", "/proc/meminfo") > 0) {
       refusal_ = "this machine has swap";
       return;
     }

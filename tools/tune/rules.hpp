@@ -68,7 +68,7 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<std::vector<result>
                    .cores = w.crowded ? tutti::detail::occupancy::crowded : tutti::detail::occupancy::apart,
                    .algorithm = w.algorithm,
                    .how = w.how,
-                   .nanoseconds = static_cast<std::uint64_t>(w.nanoseconds),
+                   .nanoseconds = static_cast<std::uint32_t>(std::min(w.nanoseconds, 4e9)),
                    .measured_at = w.of.bytes});
     before = w.of.bytes;
   }
@@ -89,8 +89,8 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<result> const& resu
     auto const add = [&, ranks = neighbours(measured, key.second)](std::vector<tutti::detail::rule> rules,
                                                                    tutti::detail::reach memory) {
       for (tutti::detail::rule& r : rules) {
-        r.min_ranks = ranks.first;
-        r.max_ranks = ranks.second;
+        r.min_ranks = static_cast<std::uint16_t>(ranks.first);
+        r.max_ranks = static_cast<std::uint16_t>(ranks.second);
         r.memory = memory;
         out.push_back(r);
       }

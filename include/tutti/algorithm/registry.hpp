@@ -154,7 +154,7 @@ dynamic_schedule find_schedule_of(algorithm_id id, collective c) {
 }  // namespace detail
 
 // The id with this name, or `automatic` if there is none.
-constexpr algorithm_id find_algorithm(std::string_view wanted) {
+[[gnu::cold]] constexpr algorithm_id find_algorithm(std::string_view wanted) {
   for (std::size_t i = 1; i < detail::algorithm_names.size(); ++i)
     if (detail::algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
   return algorithm_id::automatic;

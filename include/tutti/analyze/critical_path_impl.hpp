@@ -15,7 +15,7 @@ namespace tutti::analyze {
 
 class message_chains {
  public:
-  message_chains(dynamic_schedule const& schedule, shape s, int slices, node_sizes nodes)
+  [[gnu::cold]] message_chains(dynamic_schedule const& schedule, shape s, int slices, node_sizes nodes)
       : schedule_(schedule),
         shape_(s),
         nodes_(nodes),
@@ -29,7 +29,11 @@ class message_chains {
         busy_(static_cast<std::size_t>(s.ranks)),
         carried_(static_cast<std::size_t>(2 * nodes.count)) {}
 
-  efforts measure() {
+  message_chains(message_chains const&) = delete;
+  message_chains& operator=(message_chains const&) = delete;
+  [[gnu::cold]] ~message_chains() = default;
+
+  [[gnu::cold]] efforts measure() {
     efforts out;
     for (auto const kind : {&effort::hops, &effort::messages, &effort::sent, &effort::combined, &effort::far_hops,
                             &effort::far_sent, &effort::far_messages}) {

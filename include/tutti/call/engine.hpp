@@ -138,7 +138,7 @@ class engine : public faults_in_call<Transport> {
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
   // For calls and messages, which may begin on two threads.
-  void introduce(std::uint32_t id, std::string_view name) noexcept;
+  [[gnu::cold]] void introduce(std::uint32_t id, std::string_view name) noexcept;
 
   // A call site, for the board.
   std::uint64_t shared_place(std::source_location where) {

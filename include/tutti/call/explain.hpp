@@ -75,7 +75,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   text += " (" + (p.why == tabled.why ? tuned.reason(tabled, detail::this_machine()) : std::string(p.why)) + ")";
   if (std::string_view const why = comm.engine().environment.avoids_native;
       detail::has_native_collectives<Transport> && p.algorithm != algorithm_id::native && !why.empty())
-    text += detail::join({"; native is not chosen, because of ", why});
+    detail::append(text, {"; native is not chosen, because of ", why});
   if constexpr (detail::knows_locations<Transport>) text += "\n" + topology_of(comm).text();
   return {p.algorithm, p.how, text};
 }

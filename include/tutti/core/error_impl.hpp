@@ -28,9 +28,9 @@ namespace detail {
 
 TUTTI_INLINE std::string sentence_of(error::details const& d) {
   std::string out = join({"tutti: ", d.what});
-  if (d.rank >= 0) out += join({" [rank ", d.rank, "]"});
-  if (d.where.line() != 0) out += join({" (", d.where.file_name(), ":", d.where.line(), ")"});
-  if (!d.way_out.empty()) out += join({"; ", d.way_out});
+  if (d.rank >= 0) append(out, {" [rank ", d.rank, "]"});
+  if (d.where.line() != 0) append(out, {" (", d.where.file_name(), ":", d.where.line(), ")"});
+  if (!d.way_out.empty()) append(out, {"; ", d.way_out});
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <fcntl.h>
 #include <unistd.h>
+#include <utility>
 
 #include "tutti/core/file.hpp"
 
@@ -28,6 +29,11 @@ TUTTI_INLINE std::optional<std::string> read_file(std::string const& path) {
   errno = reason;
   if (n < 0) return {};
   return out;
+}
+
+TUTTI_INLINE std::string text_of_file(std::string const& path) {
+  auto text = read_file(path);
+  return text ? std::move(*text) : std::string();
 }
 
 }  // namespace tutti::detail

@@ -11,6 +11,8 @@ namespace tutti::detail {
 
 // In quotes, with the characters escaped that JSON does not allow. Bytes that are not UTF-8 become U+FFFD.
 [[gnu::cold]] std::string json_string(std::string_view text);
+// The same after a name, which includes the punctuation.
+[[gnu::cold]] void append_json(std::string& to, char const* name, std::string_view text);
 
 }  // namespace tutti::detail
 

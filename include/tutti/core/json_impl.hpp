@@ -45,4 +45,9 @@ TUTTI_INLINE std::string json_string(std::string_view text) {
   return out += '"';
 }
 
+TUTTI_INLINE void append_json(std::string& to, char const* name, std::string_view text) {
+  to += name;
+  to += json_string(text);
+}
+
 }  // namespace tutti::detail

@@ -41,7 +41,7 @@ TUTTI_INLINE std::string node_map::text(std::string_view noun) const {
   std::size_t least = members_[0].size(), most = least;
   for (auto const& m : members_) least = std::min(least, m.size()), most = std::max(most, m.size());
   std::string out = join({count(), " ", noun, count() == 1 ? " of " : "s of ", least});
-  if (!even_) out += join({" to ", most});
+  if (!even_) append(out, {" to ", most});
   return out += most == 1 ? " rank" : " ranks";
 }
 

@@ -23,20 +23,19 @@ class text_part {
   text_part(std::string const& text) : view_(text) {}
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  text_part(Number n) {
-    if constexpr (std::is_floating_point_v<Number>) write(static_cast<double>(n));
-    else if constexpr (std::is_signed_v<Number>) write(static_cast<long long>(n));
-    else write(static_cast<unsigned long long>(n));
-  }
+  text_part(Number n) : text_part(static_cast<widest<Number>>(n)) {}
+  [[gnu::cold]] text_part(long long n);
+  [[gnu::cold]] text_part(unsigned long long n);
+  [[gnu::cold]] text_part(double n);
   text_part(text_part const&) = delete;
   text_part& operator=(text_part const&) = delete;
 
   std::string_view view() const { return view_; }
 
  private:
-  [[gnu::cold]] void write(long long n);
-  [[gnu::cold]] void write(unsigned long long n);
-  [[gnu::cold]] void write(double n);
+  template <class Number>
+  using widest = std::conditional_t<std::is_floating_point_v<Number>, double,
+                                    std::conditional_t<std::is_signed_v<Number>, long long, unsigned long long>>;
 
   char number_[24];
   std::string_view view_;
@@ -44,6 +43,7 @@ class text_part {
 
 // join({"rank ", 3, " of ", size})
 [[gnu::cold]] std::string join(std::initializer_list<text_part> parts);
+[[gnu::cold]] void append(std::string& to, std::initializer_list<text_part> parts);
 
 // Reads the decimal number at the start of a text. Returns how many digits it has; 0 if there is none, or if it exceeds `most`.
 // std::from_chars would be compiled again for each type of number.

@@ -10,20 +10,20 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE void text_part::write(long long n) {
-  view_ = {number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%lld", n))};
-}
-TUTTI_INLINE void text_part::write(unsigned long long n) {
-  view_ = {number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%llu", n))};
-}
-TUTTI_INLINE void text_part::write(double n) {
-  view_ = {number_, std::to_chars(number_, number_ + sizeof number_, n, std::chars_format::general, 6).ptr};
-}
+TUTTI_INLINE text_part::text_part(long long n)
+    : view_{number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%lld", n))} {}
+TUTTI_INLINE text_part::text_part(unsigned long long n)
+    : view_{number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%llu", n))} {}
+TUTTI_INLINE text_part::text_part(double n)
+    : view_{number_, std::to_chars(number_, number_ + sizeof number_, n, std::chars_format::general, 6).ptr} {}
 
 TUTTI_INLINE std::string join(std::initializer_list<text_part> parts) {
   std::string out;
-  for (text_part const& part : parts) out += part.view();
+  append(out, parts);
   return out;
+}
+TUTTI_INLINE void append(std::string& to, std::initializer_list<text_part> parts) {
+  for (text_part const& part : parts) to += part.view();
 }
 
 TUTTI_INLINE std::size_t read_number(std::string_view text, std::uint64_t most, std::uint64_t& out) noexcept {

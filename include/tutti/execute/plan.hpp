@@ -23,7 +23,7 @@ enum class protocol : std::uint8_t {
   pull,    // as direct, but the receiver copies out of private memory through the kernel (process_vm_readv)
 };
 
-constexpr std::string_view name(protocol p) {
+[[gnu::cold]] constexpr std::string_view name(protocol p) {
   switch (p) {
     case protocol::automatic: return "automatic";
     case protocol::packet: return "packet";

@@ -130,12 +130,12 @@ template <class Board>
   std::string out = call.what;
   if (!call.type.empty()) {
     out += call.what.ends_with("_v") ? join({" of ", call.type}) : join({" of ", call.count, " ", call.type});
-    if (call.counts != 0) out += join({", counts with hash ", call.counts % 10'000});
+    if (call.counts != 0) append(out, {", counts with hash ", call.counts % 10'000});
   }
-  if (!call.op.empty()) out += join({" with ", call.op});
-  if (call.root >= 0) out += join({", root ", call.root});
-  out += join({" (", call.algorithm});
-  if (!call.protocol.empty()) out += join({", ", call.protocol});
+  if (!call.op.empty()) append(out, {" with ", call.op});
+  if (call.root >= 0) append(out, {", root ", call.root});
+  append(out, {" (", call.algorithm});
+  if (!call.protocol.empty()) append(out, {", ", call.protocol});
   return out += ")";
 }
 

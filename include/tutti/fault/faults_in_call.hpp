@@ -151,7 +151,7 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
       first = peer;
       call_of_first = call;
     }
-    absent += join({"; rank ", peer, " has not arrived: it is ", states().doing(peer)});
+    append(absent, {"; rank ", peer, " has not arrived: it is ", states().doing(peer)});
   }
   if (auto const stopped = states().find_stopped(); stopped.first >= 0) {
     first = stopped.first;

@@ -108,12 +108,15 @@ void observer::end(std::uint64_t sequence, Board const& notices, int rank) {
   statistics_[static_cast<std::size_t>(what_of(*words))] += {1, call.bytes, took, took};
   if (settings_.log == log_level::debug)
     write_log(at_, join({"call #", sequence, ", ", text, ", took ", in_us(took), " us"}));
-  if (trace_)
-    trace_->add(join({"{\"name\": ", json_string(call.what), ", \"ph\": \"X\", \"ts\": ",
-                      fixed(in_us(began_.time_since_epoch() + epoch_)), ", \"dur\": ", fixed(in_us(took)),
-                      ", \"pid\": ", at_.rank, ", \"tid\": ", at_.number, ", \"args\": {\"sequence\": ", sequence,
-                      ", \"bytes\": ", call.bytes, ", \"call\": ", json_string(text),
-                      ", \"where\": ", json_string(place_in(*words, notices, rank)), "}}"}));
+  if (!trace_) return;
+  std::string event;
+  append_json(event, "{\"name\": ", call.what);
+  append(event, {", \"ph\": \"X\", \"ts\": ", fixed(in_us(began_.time_since_epoch() + epoch_))});
+  append(event, {", \"dur\": ", fixed(in_us(took)), ", \"pid\": ", at_.rank, ", \"tid\": ", at_.number,
+                 ", \"args\": {\"sequence\": ", sequence, ", \"bytes\": ", call.bytes});
+  append_json(event, ", \"call\": ", text);
+  append_json(event, ", \"where\": ", place_in(*words, notices, rank));
+  trace_->add(event += "}}");
 }
 
 }  // namespace detail

@@ -80,7 +80,7 @@ TUTTI_INLINE event_file::~event_file() { flush(); }
 
 TUTTI_INLINE void event_file::add(std::string const& event) {
   if (!pending_.empty()) pending_.resize(pending_.size() - end_of_array.size());
-  pending_ += join({",\n", event, end_of_array});
+  append(pending_, {",\n", event, end_of_array});
   if (auto const now = deadline::clock::now(); pending_.size() >= enough || now - flushed_ >= often) {
     flush();
     flushed_ = now;

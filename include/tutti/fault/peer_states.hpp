@@ -118,7 +118,7 @@ typename peer_states<Transport>::stopped_ranks peer_states<Transport>::find_stop
     for (int peer = 0; peer < transport_.ranks(); ++peer) {
       if (peer == rank() || !transport_.stopped(peer)) continue;
       if (out.first < 0) out.first = peer;
-      out.text += join({"; the process of rank ", peer, " is stopped, by a signal or a debugger"});
+      append(out.text, {"; the process of rank ", peer, " is stopped, by a signal or a debugger"});
     }
   }
   return out;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tutti/core/json.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/fault/observer.hpp"
@@ -58,11 +59,12 @@ class recorder {
 
  private:
   template <class Board>
-  [[gnu::noinline, gnu::cold]] static std::string fields_of(call_words const& words, Board const& notices, int rank);
+  [[gnu::noinline, gnu::cold]] static void append_fields(std::string& out, call_words const& words,
+                                                         Board const& notices, int rank);
 
   template <class Board>
-  [[gnu::noinline, gnu::cold]] static std::string fields_of_message(call_words const& words, Board const& notices,
-                                                                    int rank);
+  [[gnu::noinline, gnu::cold]] static void append_fields_of_message(std::string& out, call_words const& words,
+                                                                    Board const& notices, int rank);
 
   std::unique_ptr<detail::observer> observer_;
   std::atomic<message_history const*> messages_{nullptr};
@@ -95,57 +97,66 @@ void recorder::write_where_asked(std::string const& reason, std::uint64_t sequen
 template <class Board>
 void recorder::write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
                      Board const& notices) const {
-  std::string out = join({"{\"rank\": ", rank_, ", \"ranks\": ", ranks_, ", \"transport\": ", json_string(transport_),
-                          ", \"process\": ", ::getpid(), ", \"time\": ", std::time(nullptr),
-                          ",\n \"reason\": ", json_string(reason), ",\n \"calls\": ["});
+  std::string out;
+  append(out, {"{\"rank\": ", rank_, ", \"ranks\": ", ranks_});
+  append_json(out, ", \"transport\": ", transport_);
+  append(out, {", \"process\": ", ::getpid(), ", \"time\": ", std::time(nullptr)});
+  append_json(out, ",\n \"reason\": ", reason);
+  out += ",\n \"calls\": [";
   char const* separator = "\n  ";
   for (std::uint64_t call = sequence < records ? 1 : sequence - records + 1; call <= sequence; ++call)
-    if (auto const words = notices.find(rank_, call))
-      out += join({std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
-                   ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false", ", \"where\": ",
-                   json_string(place_in(*words, notices, rank_)), fields_of(*words, notices, rank_), "}"});
+    if (auto const words = notices.find(rank_, call)) {
+      append(out, {std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
+                   ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false"});
+      append_fields(out, *words, notices, rank_);
+      out += '}';
+    }
   out += "],\n \"messages\": [";
   separator = "\n  ";
   message_history const* const messages = messages_.load(std::memory_order_acquire);
   if (messages != nullptr)
     for (std::uint64_t number = messages->first(); number <= messages->count(); ++number)
-      if (auto const words = messages->find(number))
-        out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number, ", \"where\": ",
-                     json_string(place_in(*words, notices, rank_)), fields_of_message(*words, notices, rank_), "}"});
+      if (auto const words = messages->find(number)) {
+        append(out, {std::exchange(separator, ",\n  "), "{\"number\": ", number});
+        append_fields_of_message(out, *words, notices, rank_);
+        out += '}';
+      }
   out += "],\n \"peers\": [";
   separator = "\n  ";
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
     std::uint64_t const called = notices.called(peer);
-    out += join({std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
+    append(out, {std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
                  ", \"finished\": ", notices.finished(peer)});
-    if (auto const words = notices.find(peer, called))
-      out += join({", \"where\": ", json_string(place_in(*words, notices, peer)), fields_of(*words, notices, peer)});
+    if (auto const words = notices.find(peer, called)) append_fields(out, *words, notices, peer);
     if (auto const words = notices.awaited(peer))
-      out += join({", \"awaits\": ", json_string(describe_message(*words, notices, peer))});
-    out += "}";
+      append_json(out, ", \"awaits\": ", describe_message(*words, notices, peer));
+    out += '}';
   }
   std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
   detail::write_whole_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), out += "]}\n");
 }
 
 template <class Board>
-std::string recorder::fields_of(call_words const& words, Board const& notices, int rank) {
+void recorder::append_fields(std::string& out, call_words const& words, Board const& notices, int rank) {
   readable_call const call = readable(words, notices, rank);
-  return join({", \"call\": ", json_string(describe(words, notices, rank)),
-               ", \"fingerprint\": ", fingerprint_of(words), ", \"collective\": ", json_string(call.what),
-               ", \"bytes\": ", call.bytes, ", \"algorithm\": ", json_string(call.algorithm)});
+  append_json(out, ", \"where\": ", place_in(words, notices, rank));
+  append_json(out, ", \"call\": ", describe(words, notices, rank));
+  append(out, {", \"fingerprint\": ", fingerprint_of(words)});
+  append_json(out, ", \"collective\": ", call.what);
+  append(out, {", \"bytes\": ", call.bytes});
+  append_json(out, ", \"algorithm\": ", call.algorithm);
 }
 
 template <class Board>
-std::string recorder::fields_of_message(call_words const& words, Board const& notices, int rank) {
+void recorder::append_fields_of_message(std::string& out, call_words const& words, Board const& notices, int rank) {
   bool const ended = message_history::ended(words);
   char const* const kind = is_send(words) ? "send" : is_probe(words) ? "probe" : "recv";
-  std::string out = join({", \"message\": ", json_string(describe_message(words, notices, rank)), ", \"kind\": \"",
-                          kind, "\", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
-                          ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
-  if (ended && !is_send(words)) out += join({", \"source\": ", message_history::source(words)});
-  return out;
+  append_json(out, ", \"where\": ", place_in(words, notices, rank));
+  append_json(out, ", \"message\": ", describe_message(words, notices, rank));
+  append(out, {", \"kind\": \"", kind, "\", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
+               ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
+  if (ended && !is_send(words)) append(out, {", \"source\": ", message_history::source(words)});
 }
 
 }  // namespace tutti::detail

@@ -79,7 +79,7 @@ TUTTI_INLINE bool settings::flag(char const* name, bool otherwise, char const* w
 
 TUTTI_INLINE void settings::expect_writable(char const* name, std::string const& prefix) {
   std::size_t const slash = prefix.rfind('/');
-  std::string const folder = slash == prefix.npos ? "." : prefix.substr(0, slash + 1);
+  std::string const folder = join({slash == prefix.npos ? "." : std::string_view(prefix).substr(0, slash + 1)});
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     refuse(name, prefix, join({"where files can be created: ", std::strerror(errno)}).c_str(),
            "the start of a path in an existing folder, e.g. /tmp/run");

@@ -34,7 +34,8 @@ TUTTI_INLINE std::string table_news::make(program_table const& compiled, bool me
 }
 
 TUTTI_INLINE void table_news::read(std::string const& text, int rank, tuning& out) {
-  if (text.front() == fault) throw error({.code = error_code::bad_argument, .rank = rank, .what = text.substr(1)});
+  if (text.front() == fault)
+    throw error({.code = error_code::bad_argument, .rank = rank, .what = join({std::string_view(text).substr(1)})});
   std::size_t const head = text.find('\n');
   if (std::strtoull(text.c_str() + 3, nullptr, 10) != segment_layout)
     throw error({.code = error_code::mismatch,

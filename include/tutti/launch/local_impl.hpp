@@ -220,7 +220,7 @@ struct forked_ranks {
     std::string out;
     std::vector<std::string> known;
     for (failure const& one : all) {
-      out += join({out.empty() ? "" : "\n  ", one.text});
+      append(out, {out.empty() ? "" : "\n  ", one.text});
       if (one.said.empty()) continue;
       std::string const common = common_part(one);
       bool const again = std::find(known.begin(), known.end(), common) != known.end();
@@ -233,8 +233,8 @@ struct forked_ranks {
   [[gnu::cold]] static failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
     failure out{last_seen_alive, rank, join({"rank ", rank})};
     int const number = WTERMSIG(status);
-    if (WIFSIGNALED(status)) out.text += join({" was ended by signal ", number, " (", ::strsignal(number), ")"});
-    else out.text += join({" ended with exit code ", WEXITSTATUS(status)});
+    if (WIFSIGNALED(status)) append(out.text, {" was ended by signal ", number, " (", ::strsignal(number), ")"});
+    else append(out.text, {" ended with exit code ", WEXITSTATUS(status)});
     char said[4096];
     // Other processes that the rank has started may hold the pipe open, so this does not wait for its end.
     ssize_t const bytes = ::read(report, said, sizeof said);

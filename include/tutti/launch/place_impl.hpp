@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <sys/socket.h>
@@ -19,15 +20,18 @@ namespace tutti {
 
 namespace detail {
 
+[[noreturn]] TUTTI_INLINE void refuse_place(std::initializer_list<text_part> what) {
+  throw error({.code = error_code::bad_argument,
+               .what = join(what),
+               .way_out = "start the program with a launcher, or unset the launcher's variables to run alone"});
+}
+
 TUTTI_INLINE std::optional<int> environment_number(char const* name) {
   char const* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return {};
   char* end = nullptr;
   long const value = std::strtol(text, &end, 10);
-  if (*end != '\0' || value < 0 || value > 1 << 30)
-    throw error({.code = error_code::bad_argument,
-                 .what = join({name, "=\"", text, "\" is not a number of ranks"}),
-                 .way_out = "start the program with a launcher, or unset the variable to run alone"});
+  if (*end != '\0' || value < 0 || value > 1 << 30) refuse_place({name, "=\"", text, "\" is not a number of ranks"});
   return static_cast<int>(value);
 }
 
@@ -83,16 +87,11 @@ TUTTI_INLINE place find_place() {
     bool const has_rank = !detail::environment_text(l.rank).empty(),
                has_size = !detail::environment_text(l.size).empty();
     if (l.own_names && has_rank != has_size)
-      throw error(
-          {.code = error_code::bad_argument,
-           .what = detail::join({has_rank ? l.rank : l.size, " is set and ", has_rank ? l.size : l.rank, " is not"}),
-           .way_out = "start the program with a launcher, or unset the variable to run alone"});
+      detail::refuse_place({has_rank ? l.rank : l.size, " is set and ", has_rank ? l.size : l.rank, " is not"});
     if (!has_rank || !has_size) continue;
     place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
     if (out.size < 1 || out.rank >= out.size)
-      throw error({.code = error_code::bad_argument,
-                   .what = detail::join({l.rank, "=", out.rank, " is not a rank of ", l.size, "=", out.size}),
-                   .way_out = "start the program with a launcher, or unset both to run alone"});
+      detail::refuse_place({l.rank, "=", out.rank, " is not a rank of ", l.size, "=", out.size});
     out.local_size = out.size;
     for (char const* const variable : l.local_size) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
@@ -103,9 +102,7 @@ TUTTI_INLINE place find_place() {
       bool const whole = digits == text.size() || text[digits] == '(' || text[digits] == ',';
       out.local_size = static_cast<int>(number);
       if (digits == 0 || !whole || number == 0)
-        throw error({.code = error_code::bad_argument,
-                     .what = detail::join({variable, "=\"", text, "\" does not fit ", l.size, "=", out.size}),
-                     .way_out = "start the program with a launcher, or unset these variables to run alone"});
+        detail::refuse_place({variable, "=\"", text, "\" does not fit ", l.size, "=", out.size});
       break;
     }
     out.job = detail::join({out.size});

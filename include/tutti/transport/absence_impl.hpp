@@ -14,7 +14,7 @@ namespace tutti::detail {
 
 TUTTI_INLINE std::string list_of(std::vector<int> const& ranks) {
   std::string out;
-  for (int const r : ranks) out += join({out.empty() ? "" : ", ", r});
+  for (int const r : ranks) append(out, {out.empty() ? "" : ", ", r});
   return out;
 }
 

@@ -24,7 +24,7 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::string this_machine() {
-  std::string const all = read_file("/proc/cpuinfo").value_or("");
+  std::string const all = text_of_file("/proc/cpuinfo");
   std::string_view model = "unknown processor";
   if (std::size_t const at = all.find("model name"); at != std::string::npos) {
     std::string_view const line = std::string_view(all).substr(at, all.find('\n', at) - at);

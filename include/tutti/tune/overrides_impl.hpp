@@ -31,7 +31,7 @@ TUTTI_INLINE void overrides::add(std::string_view entry) {
   algorithm_id const id = find_algorithm(algorithm);
   if (id == algorithm_id::automatic && algorithm != automatic::name) {
     std::string all;
-    for (std::string_view const n : algorithm_names) all += join({all.empty() ? "" : ", ", n});
+    for (std::string_view const n : algorithm_names) append(all, {all.empty() ? "" : ", ", n});
     refuse(entry, join({"\"", algorithm, "\" is not an algorithm"}), join({"algorithms are: ", all}));
   }
   bool known = false;

@@ -39,7 +39,7 @@ struct known_link {
 // The table that a rank chooses by. All ranks have the same table, and so make the same choice.
 class tuning {
  public:
-  explicit tuning(tuning_table const& built_in = shipped) : table_(built_in) {}
+  [[gnu::cold]] explicit tuning(tuning_table const& built_in = shipped) : table_(built_in) {}
   tuning(owned_table table, std::string source);
 
   tuning_table const& table() const { return table_; }

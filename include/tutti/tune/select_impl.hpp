@@ -60,13 +60,13 @@ TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_m
   std::string out(c.why);
   if (c.measured == nullptr && c.picoseconds == 0) return out;
   if (c.measured != nullptr && c.measured->nanoseconds > 0)
-    out += join({": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
-  if (c.measured == nullptr) out += join({": ", microseconds(c.picoseconds / 1000)});
+    append(out, {": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
+  if (c.measured == nullptr) append(out, {": ", microseconds(c.picoseconds / 1000)});
   if (c.runner_up != algorithm_id::automatic)
-    out += join({", next ", name(c.runner_up), " with ", microseconds(c.runner_up_picoseconds / 1000)});
-  out += join({"; ", c.measured != nullptr ? "a rule of " : "no rule fits, constants of ", source_, ", from ",
+    append(out, {", next ", name(c.runner_up), " with ", microseconds(c.runner_up_picoseconds / 1000)});
+  append(out, {"; ", c.measured != nullptr ? "a rule of " : "no rule fits, constants of ", source_, ", from ",
                table_.machine, ", ", table_.date});
-  if (table_.machine != this_machine) out += join({", which is not this machine: ", this_machine});
+  if (table_.machine != this_machine) append(out, {", which is not this machine: ", this_machine});
   return out;
 }
 

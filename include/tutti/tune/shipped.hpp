@@ -25,14 +25,14 @@ struct shipped_table {
 };
 
 // In the order of preference for processors from other vendors.
-inline constexpr std::array shipped_tables{
-    shipped_table{{"AuthenticAMD", 26}, tables::amd_zen5},
-    shipped_table{{"AuthenticAMD", 25}, tables::amd_zen3},
-    shipped_table{{"GenuineIntel", 6}, tables::intel_xeon},
-};
+inline constexpr std::array<shipped_table, 3> shipped_tables{{
+    {{"AuthenticAMD", 26}, tables::amd_zen5},
+    {{"AuthenticAMD", 25}, tables::amd_zen3},
+    {{"GenuineIntel", 6}, tables::intel_xeon},
+}};
 
 // The table for no particular processor.
-inline constexpr tuning_table shipped = shipped_tables[0].table;
+inline constexpr tuning_table const& shipped = shipped_tables[0].table;
 
 // The position of the table for this processor: of the same family, else of the same vendor.
 constexpr std::size_t shipped_for(processor const& here) {

@@ -100,18 +100,18 @@ constexpr reach reach_of(problem const& p) {
   return p.nodes == node_order::consecutive ? reach::nodes : reach::scattered;
 }
 
-// The first rule that matches a problem decides.
+// The first rule that matches a problem decides. Every program has a few hundred, so they are small.
 struct rule {
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
   collective what{};
-  int min_ranks = 2, max_ranks = tutti::max_ranks;
+  std::uint16_t min_ranks = 2, max_ranks = tutti::max_ranks;
   occupancy cores = occupancy::any;
   reach memory = reach::any;
   std::size_t up_to = no_limit;  // problem::bytes
   algorithm_id algorithm{};
   protocol how = protocol::automatic;  // or pull
-  std::uint64_t nanoseconds = 0;       // time at `measured_at` bytes; 0: not measured
+  std::uint32_t nanoseconds = 0;       // time at `measured_at` bytes; 0: not measured
   std::size_t measured_at = 0;
 
   friend constexpr bool operator==(rule const&, rule const&) = default;
@@ -123,6 +123,7 @@ struct rule {
            (algorithm != algorithm_id::native || may_leave_to_library(p)) && objection(algorithm, p).empty();
   }
 };
+static_assert(sizeof(rule) == 32);
 
 // The constants of the cost model (analyze/cost.hpp, with the gap of LogGP; through shared memory, estimate.hpp): picoseconds, and
 // femtoseconds per byte.

@@ -30,17 +30,17 @@ TUTTI_INLINE std::string to_text(costs const& c) { return join({c.hop, " ", c.me
 
 TUTTI_INLINE std::string to_text(tuning_table const& t) {
   std::string out = join({tuning_version, "\nmachine ", t.machine, "\ndate ", t.date, "\ncommand ", t.command, "\n"});
-  out += join({"# ps a hop, ps a message, fs a byte sent, fs a byte combined\napart ", to_text(t.apart), "\ncrowded ",
+  append(out, {"# ps a hop, ps a message, fs a byte sent, fs a byte combined\napart ", to_text(t.apart), "\ncrowded ",
                to_text(t.crowded), "\n"});
   out += "# ps a message, fs a byte\n";
   for (distance const d : every_distance)
-    if (t.links[d].known()) out += join({"link ", name(d), " ", t.links[d].latency, " ", t.links[d].byte, "\n"});
+    if (t.links[d].known()) append(out, {"link ", name(d), " ", t.links[d].latency, " ", t.links[d].byte, "\n"});
   for (auto const& [what, value] : every_device_limit)
     if (t.devices.*value != device_limits{}.*value)
-      out += join({"device ", what, " ", bytes_up_to(t.devices.*value), "\n"});
-  out += join({"# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
+      append(out, {"device ", what, " ", bytes_up_to(t.devices.*value), "\n"});
+  out += "# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n";
   for (std::span<rule const> const some : {t.rules, t.over_messages})
-    for (rule const& r : some) out += join({"rule ", to_text(r), "\n"});
+    for (rule const& r : some) append(out, {"rule ", to_text(r), "\n"});
   return out;
 }
 
@@ -70,7 +70,7 @@ class table_parser {
   }
 
  private:
-  bool next_line() {
+  [[gnu::cold]] bool next_line() {
     if (left_.empty()) return false;
     std::size_t const end = left_.find('\n');
     line_ = left_.substr(0, end);
@@ -95,12 +95,14 @@ class table_parser {
     if (digits == 0 || digits < text.size()) refuse(join({"\"", text, "\" is not ", what}));
     return out;
   }
-  int ranks(std::string_view text, char const* what) {
-    return static_cast<int>(number(text, what, std::numeric_limits<int>::max()));
+  // A number that fits into a field of a rule.
+  template <class Field>
+  [[gnu::cold]] void read(Field& out, std::string_view text, char const* what) {
+    out = static_cast<Field>(number(text, what, std::numeric_limits<Field>::max()));
   }
   // The value of an enumeration whose name is the next word.
   template <class Value, std::size_t N>
-  Value named(std::array<Value, N> const& values, char const* what) {
+  [[gnu::cold]] Value named(std::array<Value, N> const& values, char const* what) {
     std::array<std::string_view, N> known;
     for (std::size_t i = 0; i < N; ++i) known[i] = name(values[i]);
     return values[place_among(word(), known, what)];
@@ -110,7 +112,7 @@ class table_parser {
     std::string all;
     for (std::size_t i = 0; i < known.size(); ++i) {
       if (known[i] == text) return i;
-      all += join({all.empty() ? "" : ", ", known[i]});
+      append(all, {all.empty() ? "" : ", ", known[i]});
     }
     refuse(join({"\"", text, "\" is not ", what, "; there are ", all}));
   }
@@ -145,10 +147,10 @@ class table_parser {
     rule r;
     r.what = named(every_collective, "a collective");
     std::string_view const range = word(), least = range.substr(0, range.find('-'));
-    r.min_ranks = ranks(least, "a number of ranks");
-    r.max_ranks = least.size() == range.size()
-                      ? r.min_ranks
-                      : ranks(range.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
+    read(r.min_ranks, least, "a number of ranks");
+    r.max_ranks = r.min_ranks;
+    if (least.size() < range.size())
+      read(r.max_ranks, range.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
     if (r.min_ranks < 2 || r.max_ranks < r.min_ranks)
       refuse(join({"\"", range, "\" is not a range of at least 2 ranks"}));
     r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
@@ -160,15 +162,15 @@ class table_parser {
     r.algorithm = find_algorithm(algorithm);
     if (r.algorithm == algorithm_id::automatic) refuse(join({"\"", algorithm, "\" is not an algorithm"}));
     r.how = named(std::array{protocol::automatic, protocol::pull}, "a protocol of a rule");
-    r.nanoseconds = number(word(), "a number of nanoseconds");
-    r.measured_at = number(word(), "a number of bytes");
+    read(r.nanoseconds, word(), "a number of nanoseconds");
+    read(r.measured_at, word(), "a number of bytes");
     expect_end();
     if (!is_served(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
     if (r.how == protocol::pull && !may_pull(r.algorithm, r.what))
       refuse(join({"protocol pull does not serve ", name(r.what), " by ", algorithm}));
     return r;
   }
-  void expect_end() {
+  [[gnu::cold]] void expect_end() {
     if (!line_.empty()) refuse(join({"\"", line_, "\" is unexpected at the end of the line"}));
   }
 

@@ -21,10 +21,11 @@ namespace tutti::detail {
 // Linux divides time among control groups with a share of the processor and, outside them, among sessions. Containers with
 // namespaces of control groups of their own may see equal paths, so the namespace counts, too.
 TUTTI_INLINE std::uint64_t time_group() {
-  std::string const session = read_file("/proc/self/autogroup").value_or(""),  // "/autogroup-12 nice 0"
-      groups = read_file("/proc/self/cgroup").value_or("");
-  return hash_of(join({session.substr(0, session.find(' ')), " ", group_in(groups, "cpu").value_or(""), " ",
-                       group_in(groups, "").value_or(""), " ", own_namespace("cgroup")}));
+  std::string const session = text_of_file("/proc/self/autogroup"),  // "/autogroup-12 nice 0"
+      groups = text_of_file("/proc/self/cgroup");
+  return hash_of(
+      join({std::string_view(session).substr(0, session.find(' ')), " ", group_in(groups, "cpu").value_or(""), " ",
+            group_in(groups, "").value_or(""), " ", own_namespace("cgroup")}));
 }
 
 TUTTI_INLINE void note_cores(rank_page& self) {

@@ -2,10 +2,10 @@
 // How the ranks of a group join it, once they have mapped its memory.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/shared_memory/mailbox.hpp"
@@ -18,23 +18,23 @@ namespace tutti::detail {
 class joining {
  public:
   // `lost`: whether the process of a rank has ended, as far as that is known.
-  [[gnu::cold]] joining(mailbox& self, std::function<bool(int)> lost, acquaintance const& others, countdown& until);
+  [[gnu::cold]] joining(mailbox& self, function_ref<bool(int)> lost, acquaintance const& others, countdown& until);
 
   // `try_to_fetch`: whether this rank can read the memory of all others; called when all have joined.
   // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or given up, and the exceptions of
   // `try_to_fetch`. This rank has then left the group.
-  [[gnu::cold]] void join(std::function<bool()> const& try_to_fetch);
+  [[gnu::cold]] void join(function_ref<bool()> try_to_fetch);
 
   // Called instead by a rank that cannot join, for example because the system refuses to map the memory. It raises a fault, because
   // a rank that merely leaves seems to have given up waiting for others.
   [[gnu::cold]] static void refuse(segment const& memory, int rank, acquaintance const& others) noexcept;
 
  private:
-  using step = std::function<bool(int)>;  // whether a rank has taken it
+  using step = function_ref<bool(int)>;  // whether a rank has taken it
 
-  void meet(step const& taken);
-  void examine(step const& taken);
-  std::vector<int> absent(step const& taken) const;
+  void meet(step taken);
+  void examine(step taken);
+  std::vector<int> absent(step taken) const;
   // The rank that has ended, or else one that has given up, as others do because of the first.
   int gone() const;
   bool gave_up(int rank) const { return self_.left(rank); }
@@ -43,7 +43,7 @@ class joining {
   error refusal(fault const& f) const;
 
   mailbox& self_;
-  std::function<bool(int)> lost_;
+  function_ref<bool(int)> lost_;
   acquaintance const& others_;
   countdown& until_;
 };

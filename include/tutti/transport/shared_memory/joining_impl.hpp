@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <utility>
 
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
@@ -12,11 +11,10 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE joining::joining(mailbox& self, std::function<bool(int)> lost, acquaintance const& others,
-                              countdown& until)
-    : self_(self), lost_(std::move(lost)), others_(others), until_(until) {}
+TUTTI_INLINE joining::joining(mailbox& self, function_ref<bool(int)> lost, acquaintance const& others, countdown& until)
+    : self_(self), lost_(lost), others_(others), until_(until) {}
 
-TUTTI_INLINE void joining::join(std::function<bool()> const& try_to_fetch) {
+TUTTI_INLINE void joining::join(function_ref<bool()> try_to_fetch) {
   segment const& memory = self_.memory();
   rank_page& own = memory.rank(self_.rank());
   own.status.store(presence::joined, std::memory_order_release);
@@ -35,7 +33,7 @@ TUTTI_INLINE void joining::join(std::function<bool()> const& try_to_fetch) {
   guard.joined = true;
 }
 
-TUTTI_INLINE void joining::meet(step const& taken) {
+TUTTI_INLINE void joining::meet(step taken) {
   auto const look = [&] {
     for (int r = 0; r < self_.ranks(); ++r)
       if (!taken(r)) return progress::stuck;
@@ -49,7 +47,7 @@ TUTTI_INLINE void joining::meet(step const& taken) {
   if (!met) throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
 }
 
-TUTTI_INLINE void joining::examine(step const& taken) {
+TUTTI_INLINE void joining::examine(step taken) {
   auto const known = self_.notices().find_fault();
   int const r = known ? known->peer : gone();
   if (r < 0) return;
@@ -64,7 +62,7 @@ TUTTI_INLINE void joining::examine(step const& taken) {
   throw refusal(loss);
 }
 
-TUTTI_INLINE std::vector<int> joining::absent(step const& taken) const {
+TUTTI_INLINE std::vector<int> joining::absent(step taken) const {
   std::vector<int> out;
   for (int r = 0; r < self_.ranks(); ++r)
     if (!taken(r) && !gave_up(r)) out.push_back(name_of(r));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
@@ -58,7 +59,7 @@ class rendezvous {
 
   // Returns the file that `make` creates at rank 0. Throws error: timeout with the ranks that did not arrive, rank_lost
   // if one of them ended meanwhile, mismatch if two claim the same rank, system, and the exceptions of `make`.
-  descriptor meet(std::function<descriptor()> const& make);
+  descriptor meet(function_ref<descriptor()> make);
 
   // Of the ranks that this one has a connection to: rank 0 watches all, and they watch rank 0. So the loss of a rank is
   // noticed even before it has recorded its process in the segment, and where process numbers have different meanings.
@@ -94,7 +95,7 @@ class rendezvous {
 
   // -- Rank 0.
 
-  [[gnu::cold]] descriptor be_host(std::function<descriptor()> const& make);
+  [[gnu::cold]] descriptor be_host(function_ref<descriptor()> make);
 
   [[gnu::cold]] descriptor listen() const;
   // Returns when every other rank has connected and sent its number.

@@ -37,7 +37,7 @@ TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks,
       job_(job),
       address_(job) {}
 
-TUTTI_INLINE descriptor rendezvous::meet(std::function<descriptor()> const& make) {
+TUTTI_INLINE descriptor rendezvous::meet(function_ref<descriptor()> make) {
   return rank_ == 0 ? be_host(make) : be_guest();
 }
 
@@ -62,7 +62,7 @@ TUTTI_INLINE descriptor rendezvous::listen() const {
                .way_out = name_the_jobs});
 }
 
-TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& make) {
+TUTTI_INLINE descriptor rendezvous::be_host(function_ref<descriptor()> make) {
   descriptor listener = listen();
   std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
   try {

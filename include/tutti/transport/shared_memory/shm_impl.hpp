@@ -115,7 +115,7 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   int const ranks = static_cast<int>(members.size());
   int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
   std::string job = detail::join({"group-", memory().header().identity, "-", number});
-  for (int const m : members) job += detail::join({"-", m});
+  for (int const m : members) detail::append(job, {"-", m});
   auto const gone = [&](int r) {
     int const peer = members[static_cast<std::size_t>(r)];
     return status(peer) == detail::presence::left || lost(peer);

@@ -32,12 +32,12 @@ TUTTI_INLINE std::string local_address::fitting(std::string name) {
 }
 
 TUTTI_INLINE bool is_taken(local_address const& address) {
-  return read_file("/proc/net/unix").value_or("").find(join({"@", address.name(), "\n"})) != std::string::npos;
+  return text_of_file("/proc/net/unix").find(join({"@", address.name(), "\n"})) != std::string::npos;
 }
 
 TUTTI_INLINE std::optional<uid_t> other_user_of(std::string const& name) {
   constexpr std::string_view begin = "@tutti-";
-  std::string const all = read_file("/proc/net/unix").value_or("");
+  std::string const all = text_of_file("/proc/net/unix");
   for (std::size_t at = 0; (at = all.find(begin, at)) != all.npos;) {
     std::string_view const taken = std::string_view(all).substr(at + 1, all.find('\n', at) - at - 1);
     at += begin.size();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "tutti/core/config.hpp"
 
@@ -14,7 +15,7 @@ namespace tutti::detail {
 inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>::max();
 
 // The number that follows a name at the start of a line of a file; 0 if there is none.
-[[gnu::cold]] std::size_t number_after(std::string const& name, std::string const& path);
+[[gnu::cold]] std::size_t number_after(std::string_view name, std::string const& folder, char const* file);
 
 // What the group with this folder, of version 1 or 2, leaves to its processes. Cached files count as left, because the system
 // drops them when memory is short. Above memory.high of version 2, the system does not kill them, but hardly lets them run.

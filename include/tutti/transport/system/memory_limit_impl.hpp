@@ -23,13 +23,13 @@ TUTTI_INLINE std::optional<std::size_t> leading_number(std::string_view text) {
   return out;
 }
 
-TUTTI_INLINE std::optional<std::size_t> number_in_file(std::string const& path) {
-  auto const text = read_file(path);
+TUTTI_INLINE std::optional<std::size_t> number_in_file(std::string const& folder, char const* file) {
+  auto const text = read_file(join({folder, file}));
   return text ? leading_number(*text) : std::nullopt;
 }
 
-TUTTI_INLINE std::size_t number_after(std::string const& name, std::string const& path) {
-  auto const text = read_file(path);
+TUTTI_INLINE std::size_t number_after(std::string_view name, std::string const& folder, char const* file) {
+  auto const text = read_file(join({folder, file}));
   if (!text) return 0;
   std::size_t at = 0;
   while (at != text->npos && text->compare(at, name.size(), name) != 0) {
@@ -47,33 +47,31 @@ TUTTI_INLINE std::size_t left_of(std::size_t limit, std::size_t used, std::size_
 // The bytes of files that a group keeps in memory. Version 1 also counts what the group itself keeps, without those
 // inside it.
 TUTTI_INLINE std::size_t cached_in(std::string const& folder, bool older) {
-  std::string const details = join({folder, "/memory.stat"});
   char const* const of_all = older ? "total_" : "";
-  return number_after(join({of_all, "inactive_file "}), details) +
-         number_after(join({of_all, "active_file "}), details);
+  return number_after(join({of_all, "inactive_file "}), folder, "/memory.stat") +
+         number_after(join({of_all, "active_file "}), folder, "/memory.stat");
 }
 
 TUTTI_INLINE std::size_t memory_left_in(std::string const& folder) {
-  auto limit = number_in_file(join({folder, "/memory.max"})), used = number_in_file(join({folder, "/memory.current"}));
+  auto limit = number_in_file(folder, "/memory.max"), used = number_in_file(folder, "/memory.current");
   bool const older = !used;
   if (older) {
-    limit = number_in_file(join({folder, "/memory.limit_in_bytes"}));
-    used = number_in_file(join({folder, "/memory.usage_in_bytes"}));
-  } else if (auto const high = number_in_file(join({folder, "/memory.high"}))) {
+    limit = number_in_file(folder, "/memory.limit_in_bytes");
+    used = number_in_file(folder, "/memory.usage_in_bytes");
+  } else if (auto const high = number_in_file(folder, "/memory.high")) {
     limit = std::min(*high, limit.value_or(unlimited_memory));
   }
   return limit && used ? left_of(*limit, *used, cached_in(folder, older)) : unlimited_memory;
 }
 
 TUTTI_INLINE std::size_t swap_left_in(std::string const& folder) {
-  auto const limit = number_in_file(join({folder, "/memory.swap.max"})),
-             used = number_in_file(join({folder, "/memory.swap.current"}));
+  auto const limit = number_in_file(folder, "/memory.swap.max"), used = number_in_file(folder, "/memory.swap.current");
   return limit && used ? left_of(*limit, *used, 0) : unlimited_memory;
 }
 
 TUTTI_INLINE std::size_t memory_and_swap_left_in(std::string const& folder) {
-  auto const limit = number_in_file(join({folder, "/memory.memsw.limit_in_bytes"})),
-             used = number_in_file(join({folder, "/memory.memsw.usage_in_bytes"}));
+  auto const limit = number_in_file(folder, "/memory.memsw.limit_in_bytes"),
+             used = number_in_file(folder, "/memory.memsw.usage_in_bytes");
   return limit && used ? left_of(*limit, *used, cached_in(folder, true)) : unlimited_memory;
 }
 
@@ -91,10 +89,9 @@ TUTTI_INLINE std::string without_octal(std::string_view path) {
 }
 
 TUTTI_INLINE std::size_t memory_left(std::string const& root) {
-  std::string const groups = read_file(join({root, "/proc/self/cgroup"})).value_or(""),
-                    mounts = read_file(join({root, "/proc/self/mountinfo"})).value_or("");
-  std::size_t left = unlimited_memory, both = left,
-              swap = 1024 * number_after("SwapFree:", join({root, "/proc/meminfo"}));
+  std::string const groups = text_of_file(join({root, "/proc/self/cgroup"})),
+                    mounts = text_of_file(join({root, "/proc/self/mountinfo"}));
+  std::size_t left = unlimited_memory, both = left, swap = 1024 * number_after("SwapFree:", root, "/proc/meminfo");
   // Lines such as "35 31 0:32 /part /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory": a part of a hierarchy of
   // version 1, and where it is mounted.
   for (std::string_view rest = mounts; !rest.empty();) {

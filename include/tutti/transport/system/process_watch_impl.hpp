@@ -24,13 +24,13 @@ namespace tutti::detail {
 // there when this process has ended.
 class watched_connection : public descriptor {
  public:
-  explicit watched_connection(descriptor own) : descriptor(std::move(own)) {
+  [[gnu::cold]] explicit watched_connection(descriptor own) : descriptor(std::move(own)) {
     std::lock_guard const lock(of_process().busy);
     of_process().all.push_back(this);
   }
   watched_connection(watched_connection const&) = delete;
   watched_connection& operator=(watched_connection const&) = delete;
-  ~watched_connection() {
+  [[gnu::cold]] ~watched_connection() {
     std::lock_guard const lock(of_process().busy);
     std::erase(of_process().all, this);
   }
@@ -50,7 +50,7 @@ class watched_connection : public descriptor {
       ::pthread_atfork(prepare, continue_parent, continue_child);
     }
   };
-  static list& of_process() {
+  [[gnu::cold, gnu::noinline]] static list& of_process() {
     static list& all = *new list;  // never destroyed, because static objects may use it as the process ends
     return all;
   }
