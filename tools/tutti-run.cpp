@@ -128,7 +128,8 @@ class job {
     for (output& o : outputs_) o.finish();
     sigprocmask(SIG_SETMASK, &signals_before_,
                 nullptr);  // a reader that does not read keeps nobody from ending this program
-    int const code = options_.recovers && one_succeeded_ ? 0 : code_;
+    int code = options_.recovers && one_succeeded_ ? 0 : code_;
+    if (code == 0 && late_mismatch_) code = fail_late();
     int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).finish() : 0;
     if (problem == 0 || problem == EPIPE) return code;  // whoever does not read needs no output
     say("cannot write the output of the ranks: {}", std::strerror(problem));
@@ -283,6 +284,7 @@ class job {
   }
   void note_joined(tutti::detail::survival_line::words const& words) {
     survived_ |= words.survival;
+    late_mismatch_ |= words.late_mismatch;
     for (int const r : words.joined)
       if (static_cast<std::size_t>(r) < ranks_.size() && !ranks_[static_cast<std::size_t>(r)].is_member) {
         ranks_[static_cast<std::size_t>(r)].is_member = true;
@@ -393,6 +395,11 @@ class job {
       if (one.process > 0) ::kill(one.process, number);
   }
 
+  static int fail_late() {
+    say("the job failed, although every rank has exit code 0: ranks made different calls, as one of them printed");
+    return 1;
+  }
+
   // Kills children until none are left: this process inherits the children of each one that ends.
   static void end_orphans() {
     while (true) {
@@ -407,7 +414,8 @@ class job {
   sigset_t signals_before_{};
   descriptor signals_;
   tutti::detail::survival_line const survival_;
-  std::string name_;  // of the job
+  std::string name_;            // of the job
+  bool late_mismatch_ = false;  // noticed when ranks closed their communicators
   std::vector<rank> ranks_;
   std::vector<output> outputs_;
   stage stage_ = stage::running;

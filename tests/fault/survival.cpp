@@ -25,7 +25,12 @@ TEST_CASE("a launcher that is busy loses no word") {
   std::vector<int> all(3000);
   std::iota(all.begin(), all.end(), 0);
   CHECK(words.joined == all);
-  CHECK(line.take().joined.empty());
+  CHECK_FALSE(words.late_mismatch);
+  detail::report_late_mismatch();
+  auto const later = line.take();
+  CHECK(later.late_mismatch);
+  CHECK_FALSE(later.survival);
+  CHECK(later.joined.empty());
   ::unsetenv("TUTTI_SURVIVAL");
 }
 

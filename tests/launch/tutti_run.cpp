@@ -237,6 +237,14 @@ TEST_CASE("the first failure is reported and determines the exit code") {
   CHECK(c.output == "tutti-run: rank 1 ended with exit code 7\n");
 }
 
+TEST_CASE("a job whose ranks find that they made different calls when they close their communicators fails") {
+  command c(run + "-n 2 " + TUTTI_RANKS + " roots 0");
+  CHECK(c.wait() == 1);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti: ranks disagree in call #1"));
+  CHECK(c.said("tutti-run: the job failed, although every rank has exit code 0"));
+}
+
 TEST_CASE("a killed rank is named, and the others are terminated after a grace period") {
   stopwatch time;
   command c(run + "-n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -9 $$; else sleep 60; fi'");

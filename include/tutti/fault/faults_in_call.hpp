@@ -20,6 +20,7 @@
 #include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/faults.hpp"
+#include "tutti/fault/survival.hpp"
 #include "tutti/fault/way_out.hpp"
 #include "tutti/transport/concept.hpp"
 
@@ -193,6 +194,9 @@ void faults_in_call<Transport>::compare_last_calls() noexcept {
   try {
     for (int const peer : {(rank() + 1) % ranks(), (rank() + ranks() - 1) % ranks()})
       if (std::uint64_t const call = states().first_disagreement(peer, sequence())) raise_mismatch(peer, call, {});
+  } catch (error const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    if (e.code() == error_code::mismatch) report_late_mismatch();
   } catch (std::exception const& e) {
     std::fprintf(stderr, "%s\n", e.what());
   }

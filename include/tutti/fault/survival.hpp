@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The words that a job sends to its launcher: once some of its ranks have ended and the others go on without them, so that the
-// launcher neither ends them nor counts the loss as a failure of the job; and once a process has joined that replaces a rank.
+// launcher neither ends them nor counts the loss as a failure of the job; once a process has joined that replaces a rank; and if ranks
+// find, while they close a communicator, that they made different calls, which no call can throw any more.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,7 @@ class survival_line {
 
   int handle() const noexcept { return launcher_.get(); }  // readable when there is word
   struct words {
-    bool survival = false;
+    bool survival = false, late_mismatch = false;
     std::vector<int> joined{};  // the numbers of processes that have joined
   };
   // Takes all words that have arrived.
@@ -34,6 +35,7 @@ class survival_line {
 // These tell the launcher, if it has passed on a line.
 [[gnu::cold]] void report_survival() noexcept;
 [[gnu::cold]] void report_join(int number) noexcept;
+[[gnu::cold]] void report_late_mismatch() noexcept;
 
 }  // namespace tutti::detail
 

@@ -33,13 +33,14 @@ TUTTI_INLINE survival_line::survival_line() {
   ranks_ = descriptor(ends[1]);
 }
 
-// A word is a number; this one means survival.
-inline constexpr int survival_word = -1;
+// A word is a number; these have meanings of their own.
+inline constexpr int survival_word = -1, late_mismatch_word = -2;
 
 TUTTI_INLINE survival_line::words survival_line::take() const {
   words out;
   for (int word = 0; ::read(launcher_.get(), &word, sizeof word) == sizeof word;) {
-    if (word < 0) out.survival = true;
+    if (word == survival_word) out.survival = true;
+    else if (word == late_mismatch_word) out.late_mismatch = true;
     else out.joined.push_back(word);
   }
   return out;
@@ -63,6 +64,7 @@ TUTTI_INLINE void send_to_launcher(int word) noexcept {
   }
 }
 TUTTI_INLINE void report_survival() noexcept { send_to_launcher(survival_word); }
+TUTTI_INLINE void report_late_mismatch() noexcept { send_to_launcher(late_mismatch_word); }
 TUTTI_INLINE void report_join(int number) noexcept { send_to_launcher(number); }
 
 }  // namespace tutti::detail
