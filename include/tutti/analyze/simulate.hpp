@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <queue>
 #include <string>
 #include <unordered_map>
@@ -15,6 +14,7 @@
 
 #include "tutti/algorithm/cursor.hpp"
 #include "tutti/analyze/machine_model.hpp"
+#include "tutti/analyze/simulation_results.hpp"
 #include "tutti/analyze/sizes.hpp"
 #include "tutti/analyze/symmetry.hpp"
 #include "tutti/core/error.hpp"
@@ -24,29 +24,6 @@ namespace tutti::analyze {
 struct workload {
   double bytes = 0;        // of the message; if chunks are blocks, of all ranks' blocks together
   double slice_bytes = 0;  // maximal bytes of a slice; 0: messages are not cut
-};
-
-struct outcome {
-  double seconds = 0;   // until the last rank has finished
-  double messages = 0;  // of all ranks; each slice counts as one
-  int simulated = 0;    // the number of ranks that represent all
-};
-
-// Events for a picture: a step of a rank, and a message in flight. Times are in seconds.
-struct step_event {
-  position who{};
-  int index = 0;
-  double begin = 0, end = 0;
-  step what{};
-};
-struct message_event {
-  int from = 0, to = 0;
-  int lane = 0, chunk = 0;
-  double sent = 0, arrived = 0;
-};
-struct observer {
-  std::function<void(step_event const&)> on_step;
-  std::function<void(message_event const&)> on_message;
 };
 
 // A larger simulation throws. One of this size takes about a minute.

@@ -17,33 +17,14 @@
 
 #include "tutti/call/count_list.hpp"
 #include "tutti/call/engine.hpp"
+#include "tutti/call/recovery.hpp"
 #include "tutti/call/refuse.hpp"
 #include "tutti/call/shared_array.hpp"
 #include "tutti/core/error.hpp"
-#include "tutti/core/time_limit.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti {
-
-// The result of communicator::agree.
-struct agreement {
-  int flags;              // bitwise and of the flags of all ranks that voted
-  std::vector<int> gone;  // ranks that have ended or closed their communicator, or were not waited for
-};
-
-// Options of communicator::shrink and agree.
-struct shrink_options {
-  // Ranks that are alive but have not joined after this time are excluded: the others continue without them. 0: they are
-  // waited for, and shrink throws timeout after TUTTI_TIMEOUT. The first rank whose time is up decides for all.
-  time_limit exclude_after{};
-};
-
-// What other ranks see of a rank without asking it; see communicator::activity.
-struct rank_activity {
-  std::uint64_t calls = 0;  // collectives that it has begun
-  bool stopped = false;     // its process is stopped, by a signal or a debugger
-};
 
 // The color of a rank that is in no group of a split.
 inline constexpr int no_color = -1;
