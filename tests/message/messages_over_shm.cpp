@@ -175,7 +175,7 @@ TEST_CASE("windows of messages arrive over shm, whoever waits for which") {
 }
 
 // Ranks reach stages in turn without a call, in which they would move their messages.
-TEST_CASE("a receive looks for its message as it starts") {
+TEST_CASE("a receive looks for its message as it starts, if its rank has just sent one") {
   shared_words const words;
   auto const run = [&](auto& comm) {
     if (!comm.engine().transport().pulls()) return;  // rank 2 would wait for slices of rank 0
@@ -186,15 +186,19 @@ TEST_CASE("a receive looks for its message as it starts") {
       expect(words[0] >= stage, "a stage was not reached");
     };
     std::vector<int> const small{1, 2, 3};
-    std::vector<int> large(100'000, 9);
+    std::vector<int> large(100'000, 9), few(1);
     if (comm.rank() == 0) {
-      std::vector<int> a(3), b(3), few(1);
+      std::vector<int> a(3), b(3);
       // The first transfer of this rank, which has looked at no channel before.
       receive_work first = irecv(comm, a, 1, 5, {.timeout = std::chrono::seconds(20)});
       expect(!first.done(), "a message has come before it was sent");
       reach(1);
       wait_for_stage(2);
       expect(first.test() && a == small, "a message was not looked for");
+      receive_work calm = irecv(comm, a, 1, 4);
+      expect(!calm.done(), "a receive took a line from its sender");
+      expect(calm.test(), "a message that a receive did not look for was not found later");
+      send(comm, few, 2, 1);
       receive_work last = irecv(comm, b, 1, 8);
       expect(last.done() && last.get() == received{1, 8, 3}, "a receive does not look past messages with other tags");
       receive_work next = irecv(comm, b, 1, any_tag);
@@ -207,6 +211,7 @@ TEST_CASE("a receive looks for its message as it starts") {
       expect(irecv(comm, a, 1, 9).done(), "a message was not received at once");
       expect(sent.done(), "a receive did not move what is in flight");
       sent.wait();
+      send(comm, few, 1, 1);
       reach(6);
       wait_for_stage(7);
       receive_work const unfit = irecv(comm, few, 1, 9);
@@ -214,18 +219,20 @@ TEST_CASE("a receive looks for its message as it starts") {
       reach(8);
     } else if (comm.rank() == 1) {
       wait_for_stage(1);
-      for (int const tag : {5, 7, 8}) send(comm, small, 0, tag);
+      for (int const tag : {5, 4, 7, 8}) send(comm, small, 0, tag);
       reach(2);
       wait_for_stage(4);
       send(comm, small, 0, 9);
       reach(5);
       wait_for_stage(6);
+      recv(comm, few, 0, 1);
       send(comm, small, 0, 9);
       reach(7);
       wait_for_stage(8);
     } else {
       wait_for_stage(3);
       recv(comm, large, 0, 5);
+      recv(comm, few, 0, 1);
       reach(4);
       wait_for_stage(8);
     }

@@ -14,7 +14,7 @@ inline std::atomic<void (*)() noexcept> background_work{nullptr};
 inline std::atomic<std::size_t> background_jobs{0};
 
 // The number of threads that wait for such jobs and drive them meanwhile.
-inline std::atomic<int> background_waiters{0};
+inline std::atomic<std::size_t> background_waiters{0};
 
 // The number of threads that drive such jobs while the program computes.
 inline std::atomic<int> background_threads{0};

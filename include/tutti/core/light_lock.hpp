@@ -32,6 +32,12 @@ inline void decrease(std::atomic<std::size_t>& from, std::size_t n) noexcept {
   else from.fetch_sub(n, std::memory_order_release);
 }
 
+// Stores a flag in one order with accesses to other variables, for which several threads need a locked instruction.
+inline void set_in_order(std::atomic<bool>& flag, bool value) noexcept {
+  if (has_one_thread()) flag.store(value, std::memory_order_relaxed);
+  else flag.store(value, std::memory_order_seq_cst);
+}
+
 // In place of a std::mutex that other threads rarely hold. Its release is a plain store: a locked instruction would wait until
 // earlier stores have left the core, and those to a line that a peer holds leave late.
 class light_lock {

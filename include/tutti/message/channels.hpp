@@ -47,7 +47,11 @@ class message_channels {
     std::size_t const length = head_bytes + bytes;
     // Not in slices: those of a message that was fetched are never read.
     std::uint32_t credit = 0;
-    if constexpr (Track == message_track) credit = static_cast<std::uint32_t>(std::exchange(p.returned, 0));
+    if constexpr (Track == message_track) {
+      credit = static_cast<std::uint32_t>(std::exchange(p.returned, 0));
+      if (in_a_row_ < many_in_a_row)
+        in_a_row_ = 0;  // an answer, or an exchange with this peer; otherwise a window has ended
+    }
     write_head(place, front, static_cast<std::uint32_t>(length), credit, head_bytes);
     if (bytes > 0) write(place + head_bytes, data, bytes);
     if constexpr (sends_outside_calls<Transport>)
@@ -55,7 +59,8 @@ class message_channels {
     else transport_.publish(to, Track, length, false, tag);
     // Another message of this length is likely to follow. A slot that is written past the caches need not be fetched.
     if constexpr (prefetches_messages<Transport> && Track == message_track)
-      if (++sent_in_a_row_ > 1) transport_.prefetch_for_sending(to, Track, gauge_.streams_in_a_row(bytes) ? 0 : length);
+      if (++sent_in_a_row_ > 1 || length <= inline_bytes)
+        transport_.prefetch_for_sending(to, Track, gauge_.streams_in_a_row(bytes) ? 0 : length);
     return true;
   }
 
@@ -110,6 +115,8 @@ class message_channels {
     return false;
   }
 
+  bool has_sent_last() const noexcept { return sent_in_a_row_ > 0; }
+
   void reset() noexcept { peers_.reset(); }
   // As if this many messages had been exchanged with every rank. All ranks call it before their first; tests let counters pass
   // their limits.
@@ -122,6 +129,7 @@ class message_channels {
   static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
 
  private:
+  static constexpr int many_in_a_row = 8;
   static constexpr std::size_t initial_credit = std::size_t{256} << 10;
   static constexpr std::size_t credit_for(std::size_t bytes) { return bytes + cache_line; }
   static constexpr std::size_t max_eager_payload() {
@@ -193,13 +201,13 @@ class message_channels {
   void yield_line_to_sender() noexcept {
     int const before = std::exchange(in_a_row_, 0);
     if (before < 2) return;
-    for (int pauses = before < 8 ? 2 : 8; pauses > 0; --pauses) pause_briefly();
+    for (int pauses = before < many_in_a_row ? 2 : 8; pauses > 0; --pauses) pause_briefly();
   }
 
   Transport& transport_;
   by_peer<peer> peers_;
-  store_gauge gauge_;      // separate from that of calls, which other threads may drive
-  int in_a_row_ = 0;       // messages received since the channel was last empty
+  store_gauge gauge_;  // separate from that of calls, which other threads may drive
+  int in_a_row_ = 0;   // messages received since the channel was last empty, or, unless they were many, one was sent
   int sent_in_a_row_ = 0;  // messages sent since one was last received
 };
 

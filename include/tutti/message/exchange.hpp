@@ -48,6 +48,10 @@ class exchange final : public messages_in_flight<Transport> {
     expect_usable(where);
     for (transfer& t : all) t.blocking = true;
     bool started = false;
+    if (all.size() == 1 && all.front().what == transfer::send) {
+      if (send_at_once(all.front(), where)) return expect_no_fault(where);
+      started = true;
+    }
     auto const look = [&] {
       std::lock_guard const lock(busy_);
       progress_list::moving const now;
@@ -110,11 +114,12 @@ class exchange final : public messages_in_flight<Transport> {
       spare_ = std::allocate_shared<started_transfer>(recycled<started_transfer>(), *this);
     }
     transfer& t = *::new (&spare_->message) transfer(make());
+    bool const looks = t.what == transfer::receive && early_look_pays();
     try {
       attempt([&] {
-        bool const searched = start(t, where);
-        // Every receive moves what is in flight, also one that ends at once.
-        if (!searched || (t.what == transfer::receive && !started_.empty())) poll_messages(where);
+        bool const searched = start(t, where, looks);
+        // A receive that looks moves all that is in flight, also if it ends at once.
+        if (!searched || (looks && !started_.empty())) poll_messages(where);
         if (t.ended) return;
         spare_->limit = engine_.timeout_for(timeout);
         spare_->time = countdown(spare_->limit);
@@ -126,8 +131,9 @@ class exchange final : public messages_in_flight<Transport> {
       spare_->end(std::current_exception());
       return {std::move(spare_)};
     }
-    if (std::size_t const ended = messenger_.take_ended_count(); ended > std::size_t{t.ended})
-      this->end_finished(ended);
+    std::size_t const ended = messenger_.take_ended_count();
+    if (looks) early_look_found_ = t.ended;
+    if (ended > std::size_t{t.ended}) this->end_finished(ended);
     if (t.ended) {
       history_.end(t);
       if (std::exception_ptr const found = fault(where)) {
@@ -224,6 +230,21 @@ class exchange final : public messages_in_flight<Transport> {
   using in_flight::first_unfinished, in_flight::all_ended, in_flight::start, in_flight::poll_messages;
   using in_flight::started_;
 
+  // Starts a send, and returns whether it has ended at once, as most do. It does not look for messages: that would take the line of the
+  // next one from a sender that is about to write to it.
+  bool send_at_once(transfer& t, std::source_location where) {
+    std::lock_guard const lock(busy_);
+    progress_list::moving const now;
+    attempt([&] {
+      start(t, where);
+      if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);  // of a receive of this rank
+    });
+    if (!t.ended) return false;
+    if (std::size_t const ended = messenger_.take_ended_count(); ended > 1) this->end_finished(ended);
+    history_.end(t);
+    return true;
+  }
+
   void expect_usable(std::source_location where) {
     if constexpr (bound_to_thread<Transport>) engine_.transport().expect_thread();
     expect_no_fault(where);
@@ -266,10 +287,18 @@ class exchange final : public messages_in_flight<Transport> {
     if (!call->ended() && call->message.bytes >= progress_list::large_bytes) progress_list::hurry();
   }
 
+  // Whether a receive that starts looks for its message. A look takes the line from a sender that is about to write to it, so it pays only
+  // if the sender has probably done that, or while messages come as fast as their receives start: then they pass through no queue.
+  bool early_look_pays() noexcept {
+    return early_look_found_ || messenger_.has_sent_last() || ++early_looks_spared_ % 8 == 0;
+  }
+
   static constexpr unsigned many_polls = 32;  // before this rank announces its wait
   std::atomic<unsigned> polls_ = 0;           // without progress, by any thread
   std::shared_ptr<started_transfer> spare_;   // for the next one that is started
-  occasion probing_;                          // when probes that look once examine what has been started
+  bool early_look_found_ = false;             // by the last receive that has looked
+  unsigned early_looks_spared_ = 0;
+  occasion probing_;  // when probes that look once examine what has been started
 };
 
 // Calls f with the exchange of the communicator, or of its node if all ranks are on a single one.

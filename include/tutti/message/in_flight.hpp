@@ -19,6 +19,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/fifo.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/core/tick_clock.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/message/faults.hpp"
@@ -131,12 +132,12 @@ class messages_in_flight : public call_queue<Transport> {
         if ((t.what == transfer::send) == sends && !t.ended) start(t, where);
   }
   // As messenger::start.
-  bool start(transfer& t, std::source_location where) {
+  bool start(transfer& t, std::source_location where, bool looks = true) {
     engine_.forget_refusal();
     history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
     if (t.what != transfer::probe && std::exchange(last_named_type_, t.type) != t.type)
       engine_.introduce(t.type, t.type_name);
-    return messenger_.start(t);
+    return messenger_.start(t, looks);
   }
   // `waits`: this thread calls stop_waiting() in the end.
   progress poll_messages(std::source_location where, bool waits = false) {
@@ -195,7 +196,7 @@ class messages_in_flight : public call_queue<Transport> {
   template <class Which>
   void end_started(std::size_t most, Which&& which, std::exception_ptr const& thrown) noexcept {
     if (started_.empty()) return;
-    auto const now = pending_call::clock::now();
+    auto const now = tick_clock::now();
     std::size_t ended = 0;
     started_.erase_if(most, [&](auto const& s) {
       if (!which(*s)) return false;

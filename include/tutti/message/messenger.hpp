@@ -39,9 +39,9 @@ class messenger : message_receiver<Transport> {
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
 
-  // Returns whether the next poll would find nothing for it.
-  bool start(transfer& t) {
-    if (t.what == transfer::receive) return receive(t);
+  // Returns whether a poll for it is not worthwhile. `looks`: a receive may look for its message in the channel.
+  bool start(transfer& t, bool looks = true) {
+    if (t.what == transfer::receive) return receive(t, looks);
     if (t.what == transfer::probe) this->probe(t);
     else if (t.peer == rank()) send_to_self(t);
     else this->start_send(t);
@@ -93,6 +93,9 @@ class messenger : message_receiver<Transport> {
     }
     return unmatched_.messages();
   }
+
+  // Whether this rank has sent a message since it last received one.
+  bool has_sent_last() const noexcept { return channels_.has_sent_last(); }
 
   // See message_channels.
   [[gnu::cold]] void skip(std::uint64_t count) {

@@ -103,15 +103,16 @@ class message_receiver : protected message_sender<Transport> {
   [[gnu::always_inline]] void return_credit(int from, std::size_t bytes) {
     if (channels_.return_credit(from, bytes) && of(from).replies.empty()) send_reply(from, {.kind = kinds::credit});
   }
-  // Returns whether the next poll would find nothing for it: it has ended, or nothing has arrived.
-  bool receive(transfer& r) {
+  // `looks`: it may look for its message in the channel. Returns whether a poll is not worthwhile: it has ended, nothing has arrived, or
+  // it does not look.
+  bool receive(transfer& r, bool looks) {
     // A rank that waits polls anyway.
-    if (!r.blocking && r.peer >= 0 && r.peer != rank() && unmatched_.empty()) return receive_next(r);
+    if (looks && !r.blocking && r.peer >= 0 && r.peer != rank() && unmatched_.empty()) return receive_next(r);
     auto const kept = unmatched_.take_message(r);
     if (!kept) {
       if (r.peer != any_source) of(r.peer);  // so that its messages are looked for
       unmatched_.add(r);
-      return false;
+      return !looks;
     }
     kept_message const& found = *kept;
     if (found.local_send != nullptr) {

@@ -9,6 +9,7 @@
 #include <source_location>
 #include <utility>
 
+#include "tutti/core/tick_clock.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/gaps.hpp"
@@ -31,7 +32,7 @@ class started_transfer final : public pending_call {
     message = initial_;
     time = countdown(limit);
   }
-  void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
+  void end(std::exception_ptr thrown, tick_clock::ticks when = tick_clock::now()) noexcept {
     try {
       if (gaps_ && !thrown) gaps_->end(message);
     } catch (...) {  // of a view of the program

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "tutti/call/pending_calls.hpp"
+#include "tutti/core/light_lock.hpp"
+#include "tutti/core/tick_clock.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/buffer_check.hpp"
 #include "tutti/started/follower.hpp"
@@ -23,10 +26,8 @@ namespace tutti::detail {
 
 class pending_call {
  public:
-  using clock = deadline::clock;
-
   // In progress from here on, driven by a queue, or by another call if there is none.
-  explicit pending_call(pending_calls& queue) : queue_(&queue), begin_(clock::now()) {}
+  explicit pending_call(pending_calls& queue) : queue_(&queue), begin_(tick_clock::now()) {}
   pending_call(pending_call const&) = delete;
   pending_call& operator=(pending_call const&) = delete;
   virtual ~pending_call() = default;
@@ -34,7 +35,9 @@ class pending_call {
   bool ended() const noexcept { return ended_.load(); }
   // The exception of a call that has ended; null if it succeeded.
   std::exception_ptr const& thrown() const noexcept { return thrown_; }
-  clock::duration duration() const noexcept { return (ended() ? end_ : clock::now()) - begin_; }
+  std::chrono::nanoseconds duration() const noexcept {
+    return tick_clock::between(begin_, ended() ? end_ : tick_clock::now());
+  }
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
   // The queue exists as long as the call has not ended.
   pending_calls* queue() const noexcept { return queue_; }
@@ -77,22 +80,22 @@ class pending_call {
   pending_call(pending_calls* queue, prepared_only) : queue_(queue), ended_(true), seen_(true) {}
 
   void restart() noexcept {
-    begin_ = clock::now();
+    begin_ = tick_clock::now();
     thrown_ = nullptr;
     sequence_.store(0, std::memory_order_relaxed);
     seen_.store(false, std::memory_order_relaxed);
-    ended_.store(false);
+    set_in_order(ended_, false);
   }
   void number(std::uint64_t sequence) noexcept { sequence_.store(sequence, std::memory_order_relaxed); }
-  void begin_now() noexcept { begin_ = clock::now(); }
-  void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
+  void begin_now() noexcept { begin_ = tick_clock::now(); }
+  void end(std::exception_ptr thrown, tick_clock::ticks when = tick_clock::now()) noexcept {
     thrown_ = std::move(thrown);
     if (buffers_) {
       if (thrown_) buffers_->leave();  // memory of a call that was given up may be gone
       else thrown_ = buffers_->end();
     }
     end_ = when;
-    ended_.store(true);
+    set_in_order(ended_, true);
     if (followers_.load() != nullptr) hand_on();
   }
 
@@ -116,7 +119,7 @@ class pending_call {
 
   pending_calls* queue_;
   std::unique_ptr<buffers_in_use> buffers_;  // null unless buffers are checked
-  clock::time_point begin_{}, end_{};
+  tick_clock::ticks begin_ = 0, end_ = 0;
   std::exception_ptr thrown_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<follower*> followers_{nullptr};  // the last one first

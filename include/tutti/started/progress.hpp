@@ -78,10 +78,10 @@ class progress_list {
   // way.
   class waiter {
    public:
-    waiter() noexcept { background_waiters.fetch_add(1, std::memory_order_relaxed); }
+    waiter() noexcept { increase(background_waiters, 1); }
     waiter(waiter const&) = delete;
     waiter& operator=(waiter const&) = delete;
-    ~waiter() { background_waiters.fetch_sub(1, std::memory_order_relaxed); }
+    ~waiter() { decrease(background_waiters, 1); }
   };
   // Whether a thread will drive what is started now while the program computes.
   static bool has_thread() noexcept {
