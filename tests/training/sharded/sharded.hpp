@@ -159,14 +159,17 @@ std::vector<std::vector<T>> sharded(Comm& comm, Rule const& rule, training::shar
   return parameters_in(some, model);
 }
 
-// The same bits, whatever the stage, the buckets and the prefetch.
+// The same bits, whatever the stage, the buckets and the prefetch, and with a progress_thread, to which starts leave calls.
 template <class T, class Comm, class Rule>
 void check_sharded_bits(Comm& comm, Rule const& rule, training_course const& course) {
   auto const expected = unsharded<T>(comm, rule, course);
   for (int const stage : {1, 2, 3})
     for (std::size_t const n : {0u, 1u, 3u}) {
-      training::sharding_options const options{
-          .stage = stage, .buckets = {.bytes = 700 * (n + 1), .first_bytes = 100}, .buffers = n + 1, .prefetch = n};
+      training::sharding_options const options{.stage = stage,
+                                               .buckets = {.bytes = 700 * (n + 1), .first_bytes = 100},
+                                               .buffers = n + 1,
+                                               .prefetch = n,
+                                               .progress_thread = n == 1};
       expect(sharded<T>(comm, rule, options, course) == expected,
              "other bits in stage " + std::to_string(stage) + " with " + std::to_string(n));
     }
