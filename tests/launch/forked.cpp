@@ -79,7 +79,10 @@ TEST_CASE("a forked child cannot use its parent's communicator, and ends without
         start();  // rank 1 does so later, so both are in flight
         send(comm, out, other, started_here);
         pid_t const child = ::fork();
-        if (child == 0) return expect_refusals(comm, started, incoming);
+        if (child == 0) {
+          expect(!has_progress_thread(comm), "the thread is its parent's");
+          return expect_refusals(comm, started, incoming);
+        }
         int status = -1;
         expect(::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
                "the child ends in order");

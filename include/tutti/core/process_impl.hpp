@@ -40,8 +40,10 @@ TUTTI_INLINE void flush_output() noexcept {
 TUTTI_INLINE owning_process::owning_process() : number_(::getpid()) {
   static int const counted = ::pthread_atfork(nullptr, nullptr, [] {
     forks.fetch_add(1, std::memory_order_relaxed);
-    background_jobs.store(0, std::memory_order_relaxed);  // they are its parent's, as are those who wait for them
+    // They are its parent's, as are the threads that wait for them and drive them.
+    background_jobs.store(0, std::memory_order_relaxed);
     background_waiters.store(0, std::memory_order_relaxed);
+    background_threads.store(0, std::memory_order_relaxed);
   });
   static_cast<void>(counted);
   forks_ = forks.load(std::memory_order_relaxed);

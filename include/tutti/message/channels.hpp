@@ -207,7 +207,8 @@ class message_channels {
   Transport& transport_;
   by_peer<peer> peers_;
   store_gauge gauge_;  // separate from that of calls, which other threads may drive
-  int in_a_row_ = 0;   // messages received since the channel was last empty, or, unless they were many, one was sent
+  int in_a_row_ =
+      0;  // messages received; an empty look ends the row, and so does a send, unless the row is long (a window)
   int sent_in_a_row_ = 0;  // messages sent since one was last received
 };
 

@@ -117,9 +117,9 @@ class exchange final : public messages_in_flight<Transport> {
     bool const looks = t.what == transfer::receive && early_look_pays();
     try {
       attempt([&] {
-        bool const searched = start(t, where, looks);
+        bool const settled = start(t, where, looks);
         // A receive that looks moves all that is in flight, also if it ends at once.
-        if (!searched || (looks && !started_.empty())) poll_messages(where);
+        if (!settled || (looks && !started_.empty())) poll_messages(where);
         if (t.ended) return;
         spare_->limit = engine_.timeout_for(timeout);
         spare_->time = countdown(spare_->limit);
@@ -230,18 +230,20 @@ class exchange final : public messages_in_flight<Transport> {
   using in_flight::first_unfinished, in_flight::all_ended, in_flight::start, in_flight::poll_messages;
   using in_flight::started_;
 
-  // Starts a send, and returns whether it has ended at once, as most do. It does not look for messages: that would take the line of the
+  // Starts a send, and returns whether it has ended at once, as most do. It rarely looks for messages: that would take the line of the
   // next one from a sender that is about to write to it.
   bool send_at_once(transfer& t, std::source_location where) {
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
     attempt([&] {
       start(t, where);
+      if (t.ended && !started_.empty() && poll_after_send_pays()) poll_messages(where);
       if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);  // of a receive of this rank
     });
     if (!t.ended) return false;
     if (std::size_t const ended = messenger_.take_ended_count(); ended > 1) this->end_finished(ended);
     history_.end(t);
+    clear_awaited();
     return true;
   }
 
@@ -290,14 +292,22 @@ class exchange final : public messages_in_flight<Transport> {
   // Whether a receive that starts looks for its message. A look takes the line from a sender that is about to write to it, so it pays only
   // if the sender has probably done that, or while messages come as fast as their receives start: then they pass through no queue.
   bool early_look_pays() noexcept {
-    return early_look_found_ || messenger_.has_sent_last() || ++early_looks_spared_ % 8 == 0;
+    if constexpr (!prefetches_messages<Transport>) return true;
+    return early_look_found_ || messenger_.has_sent_last() || ++early_looks_skipped_ % 8 == 0;
+  }
+
+  // Whether a send that ends at once also drives what has been started. Sends in a row do so now and then.
+  bool poll_after_send_pays() noexcept {
+    if constexpr (!prefetches_messages<Transport>) return true;
+    return ++sends_without_poll_ % 16 == 0;
   }
 
   static constexpr unsigned many_polls = 32;  // before this rank announces its wait
   std::atomic<unsigned> polls_ = 0;           // without progress, by any thread
   std::shared_ptr<started_transfer> spare_;   // for the next one that is started
   bool early_look_found_ = false;             // by the last receive that has looked
-  unsigned early_looks_spared_ = 0;
+  unsigned early_looks_skipped_ = 0;
+  unsigned sends_without_poll_ = 0;
   occasion probing_;  // when probes that look once examine what has been started
 };
 

@@ -73,8 +73,8 @@ asynchronous<Transport> async(communicator<Transport>& comm) {
 template <class T = void>
 detail::refused_call async(detail::only_argument<detail::started_form>);
 
-// Whether a progress_thread drives the started calls on this communicator while the program computes. Then it also begins large
-// ones, which the program therefore need not drive before it waits for them.
+// Whether a progress_thread drives the started calls on this communicator while the calling thread computes; false on that thread
+// itself. It also begins large ones, so the program need not drive them before it waits for them, but may.
 template <transport Transport>
 bool has_progress_thread(communicator<Transport>& comm) {
   return detail::progress_list::has_thread() && comm.engine().any_thread;

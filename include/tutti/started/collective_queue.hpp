@@ -46,7 +46,9 @@ class queued_call : public pending_call {
   // sizes the terms do not contain, usually do.
   bool is_large() const noexcept {
     request const& asked = terms().asked;
-    return asked.ragged || asked.bytes() >= progress_list::large_bytes;
+    std::size_t const blocks =
+        collects(asked.what) || deals(asked.what) ? static_cast<std::size_t>(engine_.transport().ranks()) : 1;
+    return asked.ragged || asked.bytes() * blocks >= progress_list::large_bytes;
   }
   // Ends the call with an error if there is no point in waiting longer.
   [[gnu::cold]] void examine() noexcept {
@@ -147,7 +149,7 @@ class collective_queue final : public call_queue<Transport> {
 
   // Whether the first call copies so much that a progress_thread should do it while the program computes.
   bool leaves_to_thread() const noexcept {
-    return progress_list::has_thread() && engine_.any_thread && first_->is_large();
+    return progress_list::has_thread() && !progress_list::has_waiter() && engine_.any_thread && first_->is_large();
   }
   progress move(bool) noexcept override {
     progress_list::moving const now;

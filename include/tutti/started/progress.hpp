@@ -108,21 +108,21 @@ class progress_list {
   }
   // For a progress_thread: sleeps until a call is started, or `stop`, followed by wake().
   void sleep(std::atomic<bool> const& stop) {
-    std::unique_lock lock(changes_);
+    std::unique_lock lock(sleeping_);
     asleep_.fetch_add(1);
     while (background_jobs.load() == 0 && !stop.load(std::memory_order_relaxed)) changed_.wait(lock);
     asleep_.fetch_sub(1);
   }
   // Sleeps this long, or until a large call is started, or wake().
   void nap(std::chrono::microseconds time) {
-    std::unique_lock lock(changes_);
+    std::unique_lock lock(sleeping_);
     napping_.fetch_add(1);
     changed_.wait_for(lock, time);
     napping_.fetch_sub(1);
   }
   void wake() noexcept {
     {
-      std::lock_guard const lock(changes_);
+      std::lock_guard const lock(sleeping_);
     }  // a progress thread that has just checked either sleeps by now or will see the change
     changed_.notify_all();
   }
@@ -137,7 +137,9 @@ class progress_list {
   }
 
   static inline thread_local bool moves_ = false;
-  std::mutex changes_;
+  std::mutex changes_;  // held while calls are driven
+  std::mutex
+      sleeping_;  // not the same, because calls are started, which may wake a thread, under locks that driving takes
   std::condition_variable changed_;
   std::atomic<int> asleep_{0}, napping_{0};  // progress threads
   std::vector<pending_calls*> list_;
@@ -147,7 +149,7 @@ class progress_list {
 
 // While one exists, a thread drives the started calls and messages of this process, so that they progress while the
 // program computes or makes other calls on the same communicators. It uses a core while they progress, and polls every 50
-// us while they do not. While there are none, it sleeps, but at first, for about 20 ms, it looks every 50 us whether there are. It does not
+// us while they do not. While there are none, it polls for about 20 ms more, and then sleeps until one is started. It does not
 // drive calls that only one thread may make: MPI, and the nodes of tutti::hierarchical, unless MPI was initialised with
 // MPI_THREAD_MULTIPLE.
 class progress_thread {
@@ -158,8 +160,8 @@ class progress_thread {
   progress_thread(progress_thread const&) = delete;
   progress_thread& operator=(progress_thread const&) = delete;
   ~progress_thread() {
-    detail::background_threads.fetch_sub(1, std::memory_order_relaxed);
     if (process_.is_this()) {
+      detail::background_threads.fetch_sub(1, std::memory_order_relaxed);
       stop_.store(true, std::memory_order_relaxed);
       detail::progress_list::of_process().wake();
       thread_.join();
