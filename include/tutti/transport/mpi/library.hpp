@@ -71,7 +71,7 @@ static_assert(mpi_closed < MPI_THREAD_SINGLE);
   int level = MPI_THREAD_SINGLE, key = MPI_KEYVAL_INVALID;
   expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
   mpi_thread_level = level;
-  auto const close = [](MPI_Comm, int, void*, void*) {
+  auto const close = [](MPI_Comm, int, void*, void*) -> int {  // MPI_SUCCESS may be an enumerator
     mpi_thread_level = mpi_closed;
     return MPI_SUCCESS;
   };
