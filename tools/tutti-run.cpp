@@ -129,7 +129,7 @@ class job {
     sigprocmask(SIG_SETMASK, &signals_before_,
                 nullptr);  // a reader that does not read keeps nobody from ending this program
     int code = options_.recovers && one_succeeded_ ? 0 : code_;
-    if (code == 0 && late_mismatch_) code = fail_late();
+    if (code == 0 && late_mismatch_ && !options_.recovers) code = fail_late();
     int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).finish() : 0;
     if (problem == 0 || problem == EPIPE) return code;  // whoever does not read needs no output
     say("cannot write the output of the ranks: {}", std::strerror(problem));
@@ -284,7 +284,8 @@ class job {
   }
   void note_joined(tutti::detail::survival_line::words const& words) {
     survived_ |= words.survival;
-    late_mismatch_ |= words.late_mismatch;
+    late_mismatch_ =
+        words.late_mismatch || (late_mismatch_ && !words.survival);  // survivors have left the calls behind
     for (int const r : words.joined)
       if (static_cast<std::size_t>(r) < ranks_.size() && !ranks_[static_cast<std::size_t>(r)].is_member) {
         ranks_[static_cast<std::size_t>(r)].is_member = true;

@@ -51,26 +51,19 @@ class tick_clock {
     return out;
   }
 
-  // Over at least 1 ms, for a precision of 0.1 %.
-  [[gnu::cold]] static double rate_since(instant begin) noexcept {
-    instant end = look();
-    while (end.time - begin.time < std::chrono::milliseconds(1)) end = look();
-    return std::chrono::duration<double, std::nano>(end.time - begin.time).count() /
-           static_cast<double>(end.at - begin.at);
-  }
+  // Measures for 1 ms, to a precision of 0.1 %. An average over a longer time may contain pauses that only one of the clocks counts.
   [[gnu::cold]] static double nanoseconds_per_tick() noexcept {
     if (double const known = rate_.load(std::memory_order_relaxed); known != 0) return known;
-    auto const is_plausible = [](double rate) { return rate > 0.05 && rate < 100; };
-    double rate = rate_since(first_);
-    if (!is_plausible(rate))
-      rate = rate_since(look());  // the counter was set meanwhile: the system was suspended, or moved
-    if (!is_plausible(rate)) return 1;
+    instant const begin = look();
+    instant end = look();
+    while (end.time - begin.time < std::chrono::milliseconds(1)) end = look();
+    auto const ticks_passed = static_cast<double>(std::max<ticks>(end.at - begin.at, 1));
+    double const rate = std::chrono::duration<double, std::nano>(end.time - begin.time).count() / ticks_passed;
     double unknown = 0;
     return rate_.compare_exchange_strong(unknown, rate, std::memory_order_relaxed) ? rate : unknown;
   }
 
   static inline std::atomic<double> rate_ = 0;
-  static inline instant const first_ = look();
 };
 
 }  // namespace tutti::detail

@@ -30,7 +30,7 @@ enum class instructions { compiled_for, avx2_and_f16c };
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned needed = bit_OSXSAVE | bit_AVX | bit_F16C;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & needed) != needed) return false;
-  asm("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+  asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
   constexpr unsigned saved_by_the_system = 0b110;  // 128-bit and 256-bit registers
   return (a & saved_by_the_system) == saved_by_the_system && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
          (b & bit_AVX2) != 0;

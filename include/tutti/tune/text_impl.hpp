@@ -95,10 +95,10 @@ class table_parser {
     if (digits == 0 || digits < text.size()) refuse(join({"\"", text, "\" is not ", what}));
     return out;
   }
-  // A number that fits into a field of a rule.
+  // A number for a field of a rule, or the greatest that fits there.
   template <class Field>
   [[gnu::cold]] void read(Field& out, std::string_view text, char const* what) {
-    out = static_cast<Field>(number(text, what, std::numeric_limits<Field>::max()));
+    out = static_cast<Field>(std::min<std::uint64_t>(number(text, what), std::numeric_limits<Field>::max()));
   }
   // The value of an enumeration whose name is the next word.
   template <class Value, std::size_t N>

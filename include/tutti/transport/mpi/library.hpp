@@ -66,18 +66,20 @@ static_assert(mpi_closed < MPI_THREAD_SINGLE);
 // MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF (MPI 4.1, 11.2.4), so a call that follows finds out without asking the
 // MPI, which would cost every call a function call.
 [[gnu::cold]] inline void note_mpi() {
-  static std::atomic<bool> noted = false;
-  if (noted.exchange(true)) return;
-  int level = MPI_THREAD_SINGLE, key = MPI_KEYVAL_INVALID;
-  expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
-  mpi_thread_level = level;
-  auto const close = [](MPI_Comm, int, void*, void*) -> int {  // MPI_SUCCESS may be an enumerator
-    mpi_thread_level = mpi_closed;
-    return MPI_SUCCESS;
-  };
-  expect_success(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close, &key, nullptr), "MPI_Comm_create_keyval");
-  expect_success(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
-  expect_success(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // freed once the attribute is deleted
+  static bool const noted = [] {
+    int level = MPI_THREAD_SINGLE, key = MPI_KEYVAL_INVALID;
+    expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
+    mpi_thread_level = level;
+    auto const close = [](MPI_Comm, int, void*, void*) -> int {  // MPI_SUCCESS may be an enumerator
+      mpi_thread_level = mpi_closed;
+      return MPI_SUCCESS;
+    };
+    expect_success(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close, &key, nullptr), "MPI_Comm_create_keyval");
+    expect_success(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+    expect_success(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // freed once the attribute is deleted
+    return true;
+  }();
+  static_cast<void>(noted);
 }
 
 // Initialises MPI if the program has not; MPI is then finalized when the process exits.

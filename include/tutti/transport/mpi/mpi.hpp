@@ -179,11 +179,10 @@ class mpi : public detail::mpi_ranks {
   static int thread_level() noexcept { return detail::mpi_thread_level.load(std::memory_order_relaxed); }
   [[noreturn, gnu::cold]] void refuse_thread(int level) const {
     if (level == detail::mpi_closed)
-      throw error(
-          {.code = error_code::bad_argument,
-           .rank = rank_,
-           .what = "tutti was called over MPI after MPI_Finalize",
-           .way_out = "call MPI_Finalize after the last call and close communicators before it, or leave it to tutti"});
+      throw error({.code = error_code::bad_argument,
+                   .rank = rank_,
+                   .what = "tutti was called over MPI after MPI_Finalize",
+                   .way_out = "close communicators before MPI_Finalize, or let tutti initialise and finalize the MPI"});
     throw error(
         {.code = error_code::bad_argument,
          .rank = rank_,
