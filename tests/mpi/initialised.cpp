@@ -67,9 +67,21 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
   all_reduce(closed_late, sent);
   communicator<hierarchical> on_node = from_mpi<hierarchical>();
   all_reduce(on_node, sent);
+  // A rank makes no such call, and sends no such message.
+  communicator<mpi> in_flight = from_mpi();
+  std::vector<int> left(1, rank), awaited(1);
+  work open_call, open_receive;
+  if (rank > 0) {
+    open_call = all_reduce(async(in_flight), left);
+    open_receive = irecv(in_flight, awaited, 0);
+  }
   MPI_Finalize();
   CHECK_THROWS_WITH_AS(static_cast<void>(from_mpi()), doctest::Contains("already been finalized"), error);
   doctest::Contains const refusal("tutti was called over MPI after MPI_Finalize");
+  if (rank > 0) {
+    CHECK_THROWS_WITH_AS(open_call.wait(), refusal, error);
+    CHECK_THROWS_WITH_AS(open_receive.wait(), refusal, error);
+  }
   for (auto* const comm : {&*forgotten, &closed_late}) {
     CHECK_THROWS_WITH_AS(barrier(*comm), refusal, error);
     CHECK_THROWS_WITH_AS(all_reduce(*comm, sent), refusal, error);

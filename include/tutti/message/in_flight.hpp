@@ -153,6 +153,7 @@ class messages_in_flight : public call_queue<Transport> {
     auto const where = started_.front()->place;
     try {
       attempt([&] {
+        expect_open(engine_.transport());
         reached = poll_messages(where, waits);
         if (reached == progress::stuck && this->time_to_examine()) examine_started();
       });
@@ -215,7 +216,7 @@ class messages_in_flight : public call_queue<Transport> {
     try {
       f();
     } catch (...) {
-      if (!alone() && engine_.process.is_this()) engine_.give_up_messages();
+      if (!alone() && engine_.process.is_this() && !is_closed(engine_.transport())) engine_.give_up_messages();
       drop_all(std::current_exception());
       throw;
     }

@@ -32,6 +32,7 @@ class queued_call : public pending_call {
   progress advance() noexcept {
     progress reached = progress::done;
     attempt([&] {
+      expect_open(engine_.transport());
       if (!began_) begin_here();
       reached = poll_or_give_up();
       if (reached != progress::done) return;

@@ -137,9 +137,9 @@ class progress_list {
   }
 
   static inline thread_local bool moves_ = false;
-  std::mutex changes_;  // held while calls are driven
-  std::mutex
-      sleeping_;  // not the same, because calls are started, which may wake a thread, under locks that driving takes
+  // Held while calls are driven, so not by those who sleep: a start, which may wake them, holds a lock that driving takes.
+  std::mutex changes_;
+  std::mutex sleeping_;
   std::condition_variable changed_;
   std::atomic<int> asleep_{0}, napping_{0};  // progress threads
   std::vector<pending_calls*> list_;

@@ -105,6 +105,7 @@ class mpi : public detail::mpi_ranks {
       return;
     refuse_thread(level);
   }
+  bool is_closed() const noexcept { return thread_level() == detail::mpi_closed; }
 
   // Whether threads may call it while others call the MPI.
   bool allows_concurrent_threads() const noexcept { return thread_level() >= MPI_THREAD_MULTIPLE; }
