@@ -18,6 +18,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/recycled.hpp"
 #include "tutti/message/in_flight.hpp"
+#include "tutti/message/rare_looks.hpp"
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/queue.hpp"
 
@@ -114,7 +115,7 @@ class exchange final : public messages_in_flight<Transport> {
       spare_ = std::allocate_shared<started_transfer>(recycled<started_transfer>(), *this);
     }
     transfer& t = *::new (&spare_->message) transfer(make());
-    bool const looks = t.what == transfer::receive && early_look_pays();
+    bool const looks = t.what == transfer::receive && rare_looks_.pays_at_receive(messenger_.has_sent_last());
     try {
       attempt([&] {
         bool const settled = start(t, where, looks);
@@ -132,7 +133,7 @@ class exchange final : public messages_in_flight<Transport> {
       return {std::move(spare_)};
     }
     std::size_t const ended = messenger_.take_ended_count();
-    if (looks) early_look_found_ = t.ended;
+    if (looks) rare_looks_.note_receive(t.ended);
     if (ended > std::size_t{t.ended}) this->end_finished(ended);
     if (t.ended) {
       history_.end(t);
@@ -230,14 +231,13 @@ class exchange final : public messages_in_flight<Transport> {
   using in_flight::first_unfinished, in_flight::all_ended, in_flight::start, in_flight::poll_messages;
   using in_flight::started_;
 
-  // Starts a send, and returns whether it has ended at once, as most do. It rarely looks for messages: that would take the line of the
-  // next one from a sender that is about to write to it.
+  // Starts a send, and returns whether it has ended at once, as most do.
   bool send_at_once(transfer& t, std::source_location where) {
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
     attempt([&] {
       start(t, where);
-      if (t.ended && !started_.empty() && poll_after_send_pays()) poll_messages(where);
+      if (t.ended && !started_.empty() && rare_looks_.pays_after_send()) poll_messages(where);
       if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);  // of a receive of this rank
     });
     if (!t.ended) return false;
@@ -289,39 +289,11 @@ class exchange final : public messages_in_flight<Transport> {
     if (!call->ended() && call->message.bytes >= progress_list::large_bytes) progress_list::hurry();
   }
 
-  // Whether a receive that starts looks for its message. A look takes the line from a sender that is about to write to it, so it pays only
-  // if the sender has probably done that, or while messages come as fast as their receives start: then they pass through no queue.
-  bool early_look_pays() noexcept {
-    if constexpr (!prefetches_messages<Transport>) return true;
-    return early_look_found_ || messenger_.has_sent_last() || ++early_looks_skipped_ % 8 == 0;
-  }
-
-  // Whether a send that ends at once also drives what has been started. Sends in a row do so now and then.
-  bool poll_after_send_pays() noexcept {
-    if constexpr (!prefetches_messages<Transport>) return true;
-    return ++sends_without_poll_ % 16 == 0;
-  }
-
   static constexpr unsigned many_polls = 32;  // before this rank announces its wait
   std::atomic<unsigned> polls_ = 0;           // without progress, by any thread
   std::shared_ptr<started_transfer> spare_;   // for the next one that is started
-  bool early_look_found_ = false;             // by the last receive that has looked
-  unsigned early_looks_skipped_ = 0;
-  unsigned sends_without_poll_ = 0;
+  rare_looks<Transport> rare_looks_;
   occasion probing_;  // when probes that look once examine what has been started
 };
-
-// Calls f with the exchange of the communicator, or of its node if all ranks are on a single one.
-template <class Transport, class F>
-decltype(auto) with_exchange(communicator<Transport>& comm, std::source_location where, F&& f) {
-  comm.expect_usable(where);
-  if constexpr (has_levels<Transport>)
-    if (auto* const node = comm.engine().levels->only_node()) {
-      comm.engine().transport().expect_thread();
-      if (comm.size() > 1) expect_no_fault_around(comm.engine(), node->engine(), where);
-      return f(exchange<typename Transport::inside>::of(node->engine()));
-    }
-  return f(exchange<Transport>::of(comm.engine()));
-}
 
 }  // namespace tutti::detail

@@ -19,13 +19,13 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/fifo.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/core/tick_clock.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/message/faults.hpp"
 #include "tutti/message/messenger.hpp"
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/queue.hpp"
+#include "tutti/started/tick_clock.hpp"
 
 namespace tutti::detail {
 

@@ -13,8 +13,8 @@
 #include "tutti/call/elements.hpp"
 #include "tutti/call/perform.hpp"
 #include "tutti/core/error.hpp"
-#include "tutti/message/exchange.hpp"
 #include "tutti/message/receive_work.hpp"
+#include "tutti/message/with_exchange.hpp"
 #include "tutti/started/asynchronous.hpp"
 
 namespace tutti::detail {

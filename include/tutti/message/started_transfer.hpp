@@ -9,11 +9,11 @@
 #include <source_location>
 #include <utility>
 
-#include "tutti/core/tick_clock.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/gaps.hpp"
 #include "tutti/started/call.hpp"
+#include "tutti/started/tick_clock.hpp"
 
 namespace tutti::detail {
 

@@ -16,11 +16,11 @@
 
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/light_lock.hpp"
-#include "tutti/core/tick_clock.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/buffer_check.hpp"
 #include "tutti/started/follower.hpp"
 #include "tutti/started/progress.hpp"
+#include "tutti/started/tick_clock.hpp"
 
 namespace tutti::detail {
 

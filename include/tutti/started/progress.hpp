@@ -87,7 +87,10 @@ class progress_list {
   static bool has_thread() noexcept {
     return background_threads.load(std::memory_order_relaxed) > 0 && !in_progress_thread;
   }
-  static bool has_waiter() noexcept { return background_waiters.load(std::memory_order_relaxed) > 0; }
+  // A forked child may have ended more waits than it began.
+  static bool has_waiter() noexcept {
+    return static_cast<std::ptrdiff_t>(background_waiters.load(std::memory_order_relaxed)) > 0;
+  }
 
   // Marks a thread that is driving calls: if it waits meanwhile, it drives no others.
   class moving {

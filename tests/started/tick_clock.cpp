@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tutti/core/tick_clock.hpp"
+#include "tutti/started/tick_clock.hpp"
 
 using tutti::detail::tick_clock;
 using namespace std::chrono_literals;
