@@ -13,7 +13,6 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/started/call.hpp"
 #include "tutti/started/progress.hpp"
-#include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
 
@@ -30,18 +29,6 @@ class occasion {
   unsigned asked_ = 0;
   deadline next_ = deadline::after(nap_length);
 };
-
-template <transport T>
-bool is_closed(T const& t) noexcept {
-  if constexpr (bound_to_thread<T>) return t.is_closed();
-  else return false;
-}
-// Throws in a call that was in flight when the transport was closed.
-template <transport T>
-void expect_open(T const& t) {
-  if constexpr (bound_to_thread<T>)
-    if (t.is_closed()) t.expect_thread();
-}
 
 template <class Transport>
 class call_queue : public pending_calls {

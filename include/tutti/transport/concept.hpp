@@ -249,6 +249,17 @@ concept bound_to_thread = transport<T> && requires(T const c) {
   { c.is_closed() } noexcept -> std::same_as<bool>;
   { c.allows_concurrent_threads() } noexcept -> std::same_as<bool>;  // while others call the library beneath
 };
+template <transport T>
+bool is_closed(T const& t) noexcept {
+  if constexpr (bound_to_thread<T>) return t.is_closed();
+  else return false;
+}
+// Throws in a call that was in flight when the transport was closed.
+template <transport T>
+void expect_open(T const& t) {
+  if constexpr (bound_to_thread<T>)
+    if (t.is_closed()) t.expect_thread();
+}
 
 }  // namespace detail
 
