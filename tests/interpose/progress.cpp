@@ -29,12 +29,32 @@ void check_messages(void (*meet)(MPI_Comm), std::string const& name) {
   constexpr int messages = 3;
   int const next = 1 - world_rank;
   for (int round = 0; round < 200; ++round) {
+    MPI_Request last = MPI_REQUEST_NULL;
+    int value = -1, found = 0, ended = 0;
+    MPI_Irecv(&value, 1, MPI_INT, next, messages - 1, MPI_COMM_WORLD, &last);
     for (int tag = 0; tag < messages; ++tag) MPI_Send(&tag, 1, MPI_INT, next, tag, MPI_COMM_WORLD);
+    // Each question comes right after a collective.
     meet(MPI_COMM_WORLD);
-    int found = 0, value = -1;
     MPI_Iprobe(next, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
     expect(found, 1, "a message that MPI_Iprobe looks for after " + name);
-    for (int tag = messages; tag-- > 0;) MPI_Recv(&value, 1, MPI_INT, next, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int tag = 0; tag < 2; ++tag) MPI_Recv(&found, 1, MPI_INT, next, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&last, MPI_STATUS_IGNORE);
+    expect(value, messages - 1, "the message received after " + name);
+
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Send(&round, 1, MPI_INT, next, 0, MPI_COMM_WORLD);
+    meet(MPI_COMM_WORLD);
+    MPI_Improbe(next, 0, MPI_COMM_WORLD, &found, &message, MPI_STATUS_IGNORE);
+    expect(found, 1, "a message that MPI_Improbe looks for after " + name);
+    if (found != 0) MPI_Mrecv(&value, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+    else MPI_Recv(&value, 1, MPI_INT, next, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+
+    MPI_Irecv(&value, 1, MPI_INT, next, 0, MPI_COMM_WORLD, &last);
+    MPI_Send(&round, 1, MPI_INT, next, 0, MPI_COMM_WORLD);
+    meet(MPI_COMM_WORLD);
+    MPI_Test(&last, &ended, MPI_STATUS_IGNORE);
+    expect(ended, 1, "a receive that MPI_Test looks at after " + name);
+    MPI_Wait(&last, MPI_STATUS_IGNORE);
   }
 }
 

@@ -20,6 +20,7 @@
 #include "requests.hpp"
 #include "tutti/core/background.hpp"
 #include "tutti/core/hash.hpp"
+#include "tutti/started/tick_clock.hpp"
 
 namespace interpose {
 namespace {
@@ -37,6 +38,12 @@ struct process {
   std::atomic<std::uint64_t> generation{1};  // incremented when cached bindings of threads become invalid
 };
 process* running = nullptr;
+
+// A call on tutti has ended since the MPI last progressed.
+std::atomic<bool> progress_owed{false};
+std::atomic<tutti::detail::tick_clock::ticks> last_progress{0};
+// About 0.1 ms. Open MPI yields whenever it finds no message and ranks share cores, so this may cost a change of threads.
+constexpr tutti::detail::tick_clock::ticks longest_without_progress = 1 << 18;
 
 constexpr std::uint64_t identity_of_world = 1;
 constexpr std::uint64_t first_calls_by_default = 100;  // taking over takes as long as 300 small ones
@@ -156,8 +163,21 @@ void let_the_mpi_work() noexcept {
   if (tutti::detail::in_progress_thread) return;  // this thread calls no MPI
   long_wait::look();
   std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may test the request
+  if (!alone) return;
+  progress_owed.store(false, std::memory_order_relaxed);
+  last_progress.store(tutti::detail::tick_clock::now(), std::memory_order_relaxed);
   int ended = 0;
-  if (alone) PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
+  PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
+}
+
+void owe_progress() noexcept {
+  progress_owed.store(true, std::memory_order_relaxed);
+  if (tutti::detail::tick_clock::now() - last_progress.load(std::memory_order_relaxed) > longest_without_progress)
+    let_the_mpi_work();
+}
+
+void catch_up() noexcept {
+  if (progress_owed.load(std::memory_order_relaxed)) let_the_mpi_work();
 }
 
 void start() {
@@ -182,6 +202,7 @@ void start() {
 void stop() {
   if (running == nullptr) return;
   end_requests();
+  progress_owed = false;
   running->bindings.clear();
   running->here.reset();
   std::unique_ptr<process> const ended(std::exchange(running, nullptr));

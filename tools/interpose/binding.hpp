@@ -60,4 +60,11 @@ bool is_first_notice();
 // between start and stop.
 void let_the_mpi_work() noexcept;
 
+// Called at the end of a call on tutti: the MPI progresses now if it has not for long, and otherwise when the program next asks
+// whether something has arrived.
+void owe_progress() noexcept;
+
+// Called when the program asks whether something has arrived: it sees what its peers sent before they made the same calls.
+void catch_up() noexcept;
+
 }  // namespace interpose

@@ -129,7 +129,7 @@ class blocking : public call {
       keepsakes kept;
       work(ranks, kept);
       kept.deliver();
-      let_the_mpi_work();  // what peers sent before the call is visible after it
+      owe_progress();
       return kept.bytes;
     });
   }

@@ -51,7 +51,7 @@ void finish(pending* p) {
     p->code = p->failed->report(p->function, e.what());
   }
   p->kept.reset();
-  let_the_mpi_work();  // what peers sent before the call is visible after it
+  owe_progress();
   PMPI_Grequest_complete(p->request);
   drop(p);
 }
@@ -85,6 +85,7 @@ int until(Test&& test, Wait&& wait) {
 
 void look() {
   if (list_size > 0) work_off();
+  catch_up();
 }
 
 // Returns whether the request has completed, or is none. It stays what it is.

@@ -18,10 +18,9 @@ inline constexpr rule amd_zen3_first[] = {
   {collective::all_reduce, 2, 2, occupancy::apart, reach::any, 4194304, algorithm_id::two_shot, protocol::automatic, 259925, 2097152},
   {collective::all_reduce, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 1857000, 8388608},
   {collective::all_gather, 2, 2, occupancy::apart, reach::pulls, 16384, algorithm_id::one_shot, protocol::automatic, 1800, 8192},
-  {collective::all_gather, 2, 2, occupancy::apart, reach::pulls, 524288, algorithm_id::pairwise, protocol::automatic, 17300, 131072},
+  {collective::all_gather, 2, 2, occupancy::apart, reach::pulls, 262144, algorithm_id::pairwise, protocol::automatic, 17300, 131072},
   {collective::all_gather, 2, 2, occupancy::apart, reach::pulls, 4194304, algorithm_id::one_shot, protocol::pull, 541000, 2097152},
   {collective::all_to_all, 2, 2, occupancy::apart, reach::pulls, 262144, algorithm_id::one_shot, protocol::automatic, 20000, 131072},
-  {collective::all_to_all, 2, 2, occupancy::apart, reach::pulls, 524288, algorithm_id::pairwise, protocol::automatic, 90000, 524288},
   {collective::all_to_all, 2, 2, occupancy::apart, reach::pulls, 4194304, algorithm_id::one_shot, protocol::pull, 542000, 2097152},
 };
 // clang-format on

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The functions that ask whether a message or an access has arrived, and do not let every MPI progress (requests.cpp has those that ask
+// for requests).
+#include <mpi.h>
+
+#include "binding.hpp"
+#include "fortran.hpp"
+
+extern "C" {
+
+int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status) {
+  interpose::catch_up();
+  return PMPI_Iprobe(source, tag, comm, found, status);
+}
+int MPI_Improbe(int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
+  interpose::catch_up();
+  return PMPI_Improbe(source, tag, comm, found, message, status);
+}
+int MPI_Win_test(MPI_Win window, int* ended) {
+  interpose::catch_up();
+  return PMPI_Win_test(window, ended);
+}
+
+INTERPOSE_FORTRAN(Iprobe, (int source, int tag, MPI_Comm comm, int* found, MPI_Status* status), source, tag, comm,
+                  found, status)
+INTERPOSE_FORTRAN(Improbe, (int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status),
+                  source, tag, comm, found, message, status)
+INTERPOSE_FORTRAN(Win_test, (MPI_Win window, int* ended), window, ended)
+
+}  // extern "C"
