@@ -11,6 +11,7 @@
 
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/text.hpp"
 
 namespace tutti::detail {
@@ -31,9 +32,9 @@ struct failed_attempt {
 
 // Calls attempt() at every rank. If any of them throws, all ranks throw error: system, which says that the lowest of those ranks
 // `cannot` do this, and why. `way_out`: better than those of the errors in attempt().
-template <transport Transport, class F>
-void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where, F const& attempt,
-                 std::string_view way_out = "") {
+template <transport Transport>
+[[gnu::cold]] void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where,
+                               function_ref<void()> attempt, std::string_view way_out = "") {
   failed_attempt mine{};
   write_terminated(mine.way_out, way_out.empty() ? "check the output of that rank" : way_out);
   try {
