@@ -34,6 +34,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -784,13 +785,17 @@ cudaError_t cudaDeviceCanAccessPeer(int* out, int, int) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return note(runtime::instance().wait_for_all()); }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, void const*, int, std::size_t) {
+// The answer never changes, so a process that asks twice for the same kernel, GPU and number of threads wastes time at each launch.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, void const* kernel, int threads, std::size_t) {
+  static std::set<std::tuple<void const*, int, int>> asked;
+  auto const held = lock();
+  if (!asked.emplace(kernel, current_gpu, threads).second) return note(cudaErrorNotPermitted);
   *out = runtime::instance().machine().size().blocks_each;
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, void const*, int, std::size_t, unsigned) {
-  *out = runtime::instance().machine().size().blocks_each;
-  return cudaSuccess;
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, void const* kernel, int threads,
+                                                                   std::size_t dynamic, unsigned) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(out, kernel, threads, dynamic);
 }
 cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** out, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* found) {

@@ -10,9 +10,9 @@
 #include "tutti/core/text.hpp"
 #include "tutti/device/api/window.hpp"
 #include "tutti/device/cuda/context.cuh"
-#include "tutti/device/cuda/errors.cuh"
 #include "tutti/device/cuda/kernels.cuh"
 #include "tutti/device/cuda/runtime.cuh"
+#include "tutti/device/cuda/together.cuh"
 
 namespace tutti {
 
@@ -21,6 +21,22 @@ struct this_block : detail::block_thread {
   __device__ bool any(bool vote) const { return __syncthreads_or(vote) != 0; }
 };
 static_assert(detail::voting_group<this_block>);
+
+namespace detail {
+
+// launch_together without the types of the parameters.
+inline void launch_program_kernel(cuda_device const& gpu, cudaStream_t stream, int blocks, int threads,
+                                  void const* kernel, void** arguments) {
+  current_device const here(gpu.index());
+  if (int const most = blocks_of_gpu_at_once(gpu.index(), gpu.multiprocessors(), kernel, threads); blocks > most)
+    throw error({.code = error_code::bad_argument,
+                 .what = join({blocks, " blocks of ", threads, " threads cannot run at once on GPU ", gpu.index(),
+                               ", which runs ", most}),
+                 .way_out = "launch fewer blocks, and let each do more"});
+  launch_blocks_together(stream, kernel, blocks, threads, arguments);
+}
+
+}  // namespace detail
 
 // Launches a kernel of the program on a GPU, all of whose blocks run at once, so that they may wait for each other and for those of
 // other ranks. Does not wait.
@@ -31,23 +47,11 @@ static_assert(detail::voting_group<this_block>);
 template <class... Parameters, class... Arguments>
 void launch_together(cuda_device const& gpu, cudaStream_t stream, int blocks, int threads,
                      void (*kernel)(Parameters...), Arguments&&... arguments) {
-  detail::current_device const here(gpu.index());
-  int each = 0;
-  detail::expect_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0),
-                      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  if (int const most = each * gpu.multiprocessors(); blocks > most)
-    throw error({.code = error_code::bad_argument,
-                 .what = detail::join({blocks, " blocks of ", threads, " threads cannot run at once on GPU ",
-                                       gpu.index(), ", which runs ", most}),
-                 .way_out = "launch fewer blocks, and let each do more"});
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
   std::apply(
       [&](auto&... each_value) {
-        void* addresses[] = {const_cast<void*>(static_cast<void const*>(&each_value))...};
-        detail::expect_cuda(
-            cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(kernel), dim3(static_cast<unsigned>(blocks)),
-                                        dim3(static_cast<unsigned>(threads)), addresses, 0, stream),
-            "a cooperative kernel's launch");
+        void* addresses[] = {const_cast<void*>(static_cast<void const*>(&each_value))..., nullptr};
+        detail::launch_program_kernel(gpu, stream, blocks, threads, reinterpret_cast<void const*>(kernel), addresses);
       },
       values);
 }

@@ -26,6 +26,7 @@
 #include "tutti/device/cuda/sharing.cuh"
 #include "tutti/device/cuda/signals.cuh"
 #include "tutti/device/cuda/team_memory.cuh"
+#include "tutti/device/cuda/together.cuh"
 #include "tutti/device/cuda/waiting.cuh"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
@@ -98,28 +99,12 @@ class cuda_device {
   template <class Work>
   int blocks_at_once() const {
     detail::current_device const here(index_);
-    int possible = 0, each = 0;
-    detail::expect_cuda(cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, index_),
-                        "cudaDeviceGetAttribute");
-    if (possible == 0) return 0;
-    detail::expect_cuda(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, &detail::run_together<Work>, detail::block_threads, 0),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    return each * processors_;
+    return detail::blocks_of_gpu_at_once(index_, processors_, together<Work>(), detail::block_threads);
   }
   template <class Work>
   void launch_together(stream_type stream, int blocks, Work const& work) const {
-    if (int const most = blocks_at_once<Work>(); blocks > most)
-      throw error({.code = error_code::bad_argument,
-                   .what = detail::join({blocks, " blocks cannot run at once on GPU ", index_, ", which runs ", most}),
-                   .way_out = most > 0 ? "ask for fewer ranks" : "leave the algorithm automatic on this GPU"});
-    detail::current_device const here(index_);
     void* arguments[] = {const_cast<Work*>(&work)};
-    detail::expect_cuda(
-        cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(&detail::run_together<Work>),
-                                    dim3(static_cast<unsigned>(blocks)),
-                                    dim3(static_cast<unsigned>(detail::block_threads)), arguments, 0, stream),
-        "a cooperative kernel's launch");
+    launch_kernel_together(stream, blocks, together<Work>(), arguments);
   }
 
   // Throws error: system, also for a fault of a kernel on any stream; timeout.
@@ -229,8 +214,7 @@ class cuda_device {
   bool compiled_for_teams() const {
     detail::current_device const here(index_);
     cudaFuncAttributes about{};
-    detail::expect_cuda(cudaFuncGetAttributes(&about, reinterpret_cast<void const*>(&detail::run_together<Work>)),
-                        "cudaFuncGetAttributes");
+    detail::expect_cuda(cudaFuncGetAttributes(&about, together<Work>()), "cudaFuncGetAttributes");
     return about.ptxVersion >= 90;
   }
 #endif
@@ -273,6 +257,23 @@ class cuda_device {
     detail::expect_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
                                          dim3(static_cast<unsigned>(threads)), arguments, 0, stream),
                         "a kernel's launch");
+  }
+
+  template <class Work>
+  static void const* together() {
+    return reinterpret_cast<void const*>(&detail::run_together<Work>);
+  }
+  void launch_kernel_together(stream_type stream, int blocks, void const* kernel, void** arguments) const {
+    detail::current_device const here(index_);
+    constexpr int threads = detail::block_threads;
+    if (int const most = detail::blocks_of_gpu_at_once(index_, processors_, kernel, threads); blocks > most)
+      refuse_blocks(blocks, most);
+    detail::launch_blocks_together(stream, kernel, blocks, threads, arguments);
+  }
+  [[gnu::cold, noreturn]] void refuse_blocks(int blocks, int most) const {
+    throw error({.code = error_code::bad_argument,
+                 .what = detail::join({blocks, " blocks cannot run at once on GPU ", index_, ", which runs ", most}),
+                 .way_out = most > 0 ? "ask for fewer ranks" : "leave the algorithm automatic on this GPU"});
   }
 
   int index_;
