@@ -19,7 +19,7 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/ballot.hpp"
 #include "tutti/transport/nodes.hpp"
-#include "tutti/transport/notice.hpp"
+#include "tutti/transport/notice_board.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 #include "tutti/transport/system/caches.hpp"
@@ -29,32 +29,6 @@ namespace tutti {
 // ---- Required of every transport.
 
 namespace detail {
-
-// A named type, because nvcc rejects lambdas in requirements.
-using bool_function = bool (*)();
-
-// Where each rank records its current call, reads those of its peers, and reports the first fault; see transport/board.hpp.
-template <class T>
-concept notice_board =
-    requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
-             std::uint32_t id, std::string_view text, circumstance when, fault const& f, bool_function decided) {
-      { t.begin(sequence, call, place) } noexcept;
-      { t.finish(sequence) } noexcept;
-      { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
-      { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
-      { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
-      { t.set_awaited(call) } noexcept;
-      { t.clear_awaited() } noexcept;
-      { c.awaited(rank) } noexcept -> std::same_as<std::optional<call_words>>;
-      { t.introduce(id, text) } noexcept;
-      { c.name(rank, id) } -> std::same_as<std::string>;
-      { t.explain_leaving(when, text) } noexcept;                   // should this rank leave before its next call
-      { c.reason_to_leave(rank) } -> std::same_as<leaving_reason>;  // of a rank that has left or ended
-      { t.raise(f) } noexcept;
-      { c.faulty() } noexcept -> std::same_as<bool>;
-      { t.acknowledge_fault(decided) } noexcept;
-      { c.find_fault() } -> std::same_as<std::optional<fault>>;
-    };
 
 // The data path, which an execution drives. A channel connects two ranks on one track, that is, one (lane, phase) of a
 // schedule. Its messages arrive in order, and it holds at least two that were not received yet. Nothing blocks or throws.
