@@ -14,6 +14,7 @@
 #include "tutti/analyze/expression.hpp"
 #include "tutti/analyze/message_check.hpp"
 #include "tutti/analyze/overwrite_check.hpp"
+#include "tutti/analyze/receipt_check.hpp"
 #include "tutti/analyze/result_check.hpp"
 #include "tutti/analyze/step_check.hpp"
 #include "tutti/analyze/symbolic_channels.hpp"
@@ -62,7 +63,7 @@ class symbolic_execution {
     for (int r = 0; r < shape_.ranks; ++r)
       for (int track = 0; track < tracks_; ++track)
         if (!at(r, track).finished) throw flaw{deadlock(r, track)};
-    check_channels();
+    check_all_received(channels_, shape_.ranks, tracks_, phases_, how_.chunk());
     result_check check(values_, what_, shape_, how_.chunk());
     for (int r = 0; r < shape_.ranks; ++r)
       memory_.for_each_element(r, space::output, [&](contribution const& c, int cell) {
@@ -265,27 +266,11 @@ class symbolic_execution {
         });
   }
 
-  void check_channels() {
-    for (int from = 0; from < shape_.ranks; ++from)
-      for (int to = 0; to < shape_.ranks; ++to)
-        for (int track = 0; track < tracks_; ++track) {
-          if (channels_.empty(from, to, track)) continue;
-          auto const m = channels_.front(from, to, track);
-          throw flaw{"rank " + std::to_string(from) + ", " + track_name(track) + ": sends " +
-                     (m.count == 0 ? "an empty message" : label(m.symbols->chunk, m.symbols->element)) + " to rank " +
-                     std::to_string(to) + ", which never receives it"};
-        }
-  }
-
   // -- Names and numbers.
 
-  std::string label(int chunk, int element) const { return label_of(chunk, element, how_.chunk()); }
-  std::string track_name(int track) const {
-    return "lane " + std::to_string(track / phases_) + ", phase " + std::to_string(track % phases_);
-  }
   std::string at(cursor const& c) const {
-    return "rank " + std::to_string(c.me.rank) + ", " + track_name(track_of(c)) + ", step " + std::to_string(c.index) +
-           ": ";
+    return "rank " + std::to_string(c.me.rank) + ", " + track_name(track_of(c), phases_) + ", step " +
+           std::to_string(c.index) + ": ";
   }
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   int track_of(cursor const& c) const { return c.me.lane * phases_ + c.me.phase; }
