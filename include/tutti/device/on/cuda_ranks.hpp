@@ -194,7 +194,7 @@ class cuda_ranks {
   // Takes a path on which ranks read each other's memory, or notes why they cannot.
   void take_memory_path(on_options<D> const& how, detail::node_map const& nodes, std::source_location where) {
     bool const levels = how.path == device_path::two_level || (how.path == device_path::automatic && nodes.count() > 1);
-    if (auto const why = levels ? levels_type::objection_to(nodes) : objection_to_ipc()) {
+    if (auto const why = levels ? detail::objection_to_levels(nodes) : objection_to_ipc()) {
       if (how.path != device_path::automatic)
         detail::refuse(rank(), detail::join({"the ranks cannot take the path ", name(how.path), ": ", *why}),
                        "leave the path automatic, or change where ranks run", where);

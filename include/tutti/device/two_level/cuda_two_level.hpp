@@ -24,6 +24,7 @@
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/two_level/level_operations.hpp"
 #include "tutti/device/two_level/node_shares.hpp"
+#include "tutti/device/two_level/objections.hpp"
 #include "tutti/transport/nodes.hpp"
 
 namespace tutti {
@@ -60,19 +61,12 @@ class cuda_two_level {
       try {
         inside_.emplace(*inside_comm_, on, arena_bytes, where);
       } catch (error const& e) {
-        throw error({.code = e.code(), .what = in_part(nodes_.members(node_), e), .way_out = std::string(e.way_out())});
+        throw error(
+            {.code = e.code(), .what = detail::in_part(nodes_.members(node_), e), .way_out = std::string(e.way_out())});
       }
     });
     detail::all_or_none(comm, "stage memory of its device", where,
                         [&] { across_.emplace(*across_comm_, on, slices, detail::nccl_use::if_possible, where); });
-  }
-
-  // Whether such nodes can be served; `objection` continues "because".
-  static std::optional<std::string> objection_to(detail::node_map const& nodes) {
-    if (nodes.even() && nodes.size(0) >= 2 && nodes.size(0) <= detail::max_destinations) return {};
-    return detail::join({"the ranks are on ", nodes.text(),
-                         ", and two levels need nodes that have the same number of ranks, from 2 to ",
-                         detail::max_destinations});
   }
 
   // Ends the calls in flight of all ranks, because of an exception.
@@ -184,12 +178,8 @@ class cuda_two_level {
       int const peer = e.peer() >= 0 && e.peer() < static_cast<int>(members.size())
                            ? members[static_cast<std::size_t>(e.peer())]
                            : -1;
-      comm_.engine().raise({e.code(), comm_.rank(), peer, in_part(members, e)}, now.where);
+      comm_.engine().raise({e.code(), comm_.rank(), peer, detail::in_part(members, e)}, now.where);
     }
-  }
-  static std::string in_part(std::vector<int> const& members, error const& e) {
-    return detail::join(
-        {"in its part between the ranks {", detail::list_of(members), "}, renumbered from 0: ", e.happened()});
   }
 
   // A rank that has no memory for it raises a fault of all ranks, which would wait for it.
