@@ -10,7 +10,6 @@
 #include <initializer_list>
 #include <memory>
 #include <mpi.h>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/mpi/news.hpp"
+#include "tutti/transport/mpi/notices.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 #include "tutti/transport/system/process_watch.hpp"
@@ -28,11 +28,11 @@ namespace tutti::detail {
 
 // Each notice describes the whole state of its rank. A rank that computes outside of tutti neither sends nor receives notices, so a peer is
 // known by its last notice and by the calls of its messages. Copies share one board. Threads may use it as they may use the MPI.
-class mpi_board {
+class mpi_board : public mpi_notices {
  public:
   // `calls`: the communicator in which ranks may wait inside the MPI; it is revoked when one of them is lost.
   mpi_board(MPI_Comm comm, MPI_Comm calls, int tag, int rank, int ranks)
-      : news_(std::make_shared<mpi_news>(comm, calls, tag, rank, ranks)) {}
+      : mpi_notices(std::make_shared<mpi_news>(comm, calls, tag, rank, ranks)) {}
 
   // -- The interface of notice_board.
 
@@ -177,13 +177,7 @@ class mpi_board {
   }
   // Notes that every peer has begun the call that this rank is in.
   void note_all_arrived() noexcept { news_->known_call_of_all.store(sequence(), std::memory_order_relaxed); }
-  std::uint64_t sequence() const noexcept { return news_->called.load(std::memory_order_relaxed); }
 
-  // Receives notices, and sends those that were delayed.
-  void listen() noexcept {
-    auto const lock = locked();
-    news_->listen();
-  }
   // Sleeps for as long as this call has slept already, within limits.
   void sleep() noexcept {
     auto const waited = news_->waited.load(std::memory_order_relaxed);
@@ -209,12 +203,6 @@ class mpi_board {
           return faulty() || last_notice(rank, &notice::called) >= sequence() || left(rank) || lost(rank);
         },
         std::chrono::milliseconds(200));
-  }
-  bool left(int rank) const noexcept { return last_notice(rank, &notice::left); }
-  // Whether its process has ended, as far as the MPI or the system tells.
-  bool lost(int rank) const noexcept {
-    auto const lock = locked();
-    return news_->peers[static_cast<std::size_t>(rank)].lost;
   }
   // Where threads note which call of the MPI they are in.
   watched_calls& inside_mpi() const noexcept { return news_->inside_mpi; }
@@ -268,51 +256,6 @@ class mpi_board {
     return news_->close();
   }
   void abandon() noexcept { news_->kept_for_ever = news_; }
-
- private:
-  using notice = mpi_news::notice;
-  using peer = mpi_news::peer;
-  using known_name = mpi_news::known_name;
-
-  struct section {
-    std::lock_guard<std::mutex> const alone;
-    call_note::scope const inside;
-  };
-  section locked() const noexcept {
-    return {std::lock_guard(news_->busy), {news_->inside_mpi.notes[watched_calls::notices], "notices"}};
-  }
-  // Whether the MPI delivers the fault that this rank has raised, if any, to a peer without further calls of this rank.
-  bool is_alarmed(int rank) const noexcept {
-    auto const lock = locked();
-    return news_->peers[static_cast<std::size_t>(rank)].alarm.idle();
-  }
-  // The lowest rank with a fault, or the number of ranks.
-  int first_finder() const noexcept {
-    auto const lock = locked();
-    int r = 0;
-    while (r < news_->ranks() && news_->by(r).fault_code == mpi_news::no_fault) ++r;
-    return r;
-  }
-  // A member of the last notice of a rank.
-  template <class Part>
-  Part last_notice(int rank, Part notice::* part) const noexcept {
-    auto const lock = locked();
-    return news_->by(rank).*part;
-  }
-
-  // Polls until enough(rank) for all peers, or for `limit`.
-  template <class Enough>
-  void listen_until(Enough&& enough, std::chrono::nanoseconds limit) noexcept {
-    auto const look = [&] {
-      listen();
-      for (int r = 0; r < news_->ranks(); ++r)
-        if (r != news_->rank && !enough(r)) return progress::stuck;
-      return progress::done;
-    };
-    wait_until_done(look, patience_sharing_cores, deadline::after(limit), sleep_for(nap_length));
-  }
-
-  std::shared_ptr<mpi_news> news_;
 };
 
 }  // namespace tutti::detail
