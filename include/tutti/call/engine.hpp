@@ -92,17 +92,13 @@ class engine : public faults_in_call<Transport> {
   // Called when an exception that is not a fault ends the running call, or the messages of this rank, so that the others do
   // not wait.
   [[gnu::cold]] void give_up() noexcept {
-    give_up([this] { return this->this_call(); });
+    raise_given_up([this] { return this->this_call(); });
   }
-  // The same for a call that its user knows by another name, and that may not have begun.
-  [[gnu::cold]] void give_up(std::string_view call) noexcept {
-    give_up([call] { return std::string(call); });
+  // The same for what its user knows by another name, such as a call that may not have begun.
+  [[gnu::cold]] void give_up(std::string_view what) noexcept {
+    raise_given_up([what] { return std::string(what); });
   }
-  [[gnu::cold]] void give_up_messages() noexcept {
-    give_up([] { return std::string("its messages"); });
-  }
-  // Called before an error that is this rank's own leaves its call. Should the rank leave without making another in its
-  // place, its peers learn why.
+  // Called before an error of this rank alone leaves its call. If the rank then leaves without another call, its peers learn why.
   [[gnu::cold]] void note_refusal(error const& e) noexcept;
   // Called when this rank makes another call in its place that has no number: starts a message.
   void forget_refusal() noexcept {
@@ -117,8 +113,7 @@ class engine : public faults_in_call<Transport> {
     if (notices_ && std::uncaught_exceptions() > 0 && refused_ != this->sequence() + 1)
       notices_->explain_leaving(circumstance::exception, {});
   }
-  // Called before a call or message throws: if that is a fault, all others in flight end too, because the program may then
-  // release their memory.
+  // Called before a call or message throws. A fault ends all others in flight too, because the program may release their memory.
   [[gnu::cold]] void stop_in_flight_if_faulty() noexcept {
     if (this->has_fault()) for_each_queue([](pending_calls& all) { all.stop(); });
   }
@@ -162,7 +157,7 @@ class engine : public faults_in_call<Transport> {
   [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
 
   template <class Describe>
-  [[gnu::cold]] void give_up(Describe const& what) noexcept;
+  [[gnu::cold]] void raise_given_up(Describe const& what) noexcept;
 
   template <class F>
   void for_each_queue(F&& f) noexcept {
@@ -180,8 +175,7 @@ class engine : public faults_in_call<Transport> {
   std::shared_ptr<engine> const itself_{this, [](engine*) {}};
 
  public:
-  // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and caller_, which every call
-  // uses, stay in one cache line.
+  // Slices of arrays with gaps pass through it. Last, so that inbox_, history_ and caller_, which calls use, share a cache line.
   grown_memory<Transport> windows;
 };
 
@@ -254,7 +248,7 @@ void engine<Transport>::report_call_of_other_thread(std::source_location where) 
 
 template <transport Transport>
 template <class Describe>
-void engine<Transport>::give_up(Describe const& what) noexcept {
+void engine<Transport>::raise_given_up(Describe const& what) noexcept {
   if (notices_->faulty()) return;
   auto const text = [&] { return join({"rank ", rank(), " gave up ", what(), " because of an exception"}); };
   notices_->raise({error_code::rank_left, rank(), rank(), text_or(text, "out of memory"), circumstance::exception});
@@ -300,17 +294,6 @@ void engine<Transport>::write_record(std::string const& prefix, std::string cons
       if (this->sequence() == 0) return;
     }
   recorder_->write(prefix, reason, this->sequence(), *notices_);
-}
-
-// Throws a fault of the whole, whose calls and messages its only node has.
-template <transport Whole, transport Node>
-void expect_no_fault_around(engine<Whole>& whole, engine<Node>& node, std::source_location where) {
-  try {
-    whole.expect_no_fault(where);
-  } catch (...) {
-    node.give_up_in_flight();
-    throw;
-  }
 }
 
 }  // namespace tutti::detail

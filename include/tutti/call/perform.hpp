@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/call/fault_around.hpp"
 #include "tutti/call/levels.hpp"
 #include "tutti/call/native.hpp"
 #include "tutti/call/packed_arrays.hpp"

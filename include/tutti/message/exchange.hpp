@@ -18,6 +18,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/recycled.hpp"
 #include "tutti/message/in_flight.hpp"
+#include "tutti/message/losses.hpp"
 #include "tutti/message/rare_looks.hpp"
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/queue.hpp"
@@ -40,7 +41,7 @@ class exchange final : public messages_in_flight<Transport> {
       in_flight::closes_ = sound;
     }
     this->close();
-    if (sound && !engine_.has_fault()) this->print_unreceived();
+    if (sound && !engine_.has_fault()) print_unreceived(engine_, messenger_);
   }
 
   // Starts all transfers, receives first, and returns when they have ended.
@@ -182,7 +183,7 @@ class exchange final : public messages_in_flight<Transport> {
 
   // Ends all messages of this rank, which is a fault of all ranks, because an exception keeps it from completing them.
   [[gnu::cold]] void give_up_all() noexcept {
-    if (!alone()) engine_.give_up_messages();
+    if (!alone()) engine_.give_up("its messages");
     this->stop();
   }
 

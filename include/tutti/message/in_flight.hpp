@@ -5,23 +5,19 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <source_location>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "tutti/call/communicator.hpp"
-#include "tutti/core/error.hpp"
 #include "tutti/core/fifo.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/message/faults.hpp"
+#include "tutti/message/losses.hpp"
 #include "tutti/message/messenger.hpp"
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/queue.hpp"
@@ -216,13 +212,13 @@ class messages_in_flight : public call_queue<Transport> {
     try {
       f();
     } catch (...) {
-      if (!alone() && engine_.process.is_this() && !is_closed(engine_.transport())) engine_.give_up_messages();
+      if (!alone() && engine_.process.is_this() && !is_closed(engine_.transport())) engine_.give_up("its messages");
       drop_all(std::current_exception());
       throw;
     }
   }
   [[gnu::cold]] void drop_all(std::exception_ptr const& thrown) noexcept {
-    if (closes_ && !alone()) print_unfinished();
+    if (closes_ && !alone()) print_unfinished(engine_, started_);
     messenger_.drop_all();
     this->stop_others_if_faulty();
     end_started(started_.size(), [](auto const&) { return true; }, thrown);
@@ -244,37 +240,6 @@ class messages_in_flight : public call_queue<Transport> {
 
   void end_all() noexcept override {
     if (std::exception_ptr const found = fault({})) drop_all(found);
-  }
-
-  // -- Messages that are lost when the communicator closes. Destructors do not throw, so these are told to standard error.
-
-  [[gnu::cold]] void print_loss(std::string const& what, char const* way_out) const {
-    error const loss({.rank = engine_.rank(), .what = what, .way_out = way_out});
-    std::fprintf(stderr, "%s\n", loss.what());
-  }
-  [[gnu::cold]] void print_unfinished() noexcept try {
-    std::size_t count = 0;
-    started_transfer const* first = nullptr;
-    for (auto const& s : started_)
-      if (!s->message.ended && ++count == 1) first = s.get();
-    if (count == 0) return;
-    print_loss(join({"rank ", engine_.rank(), " closed its communicator before ", count,
-                     count == 1 ? " message that it had started could end: "
-                                : " messages that it had started could end; the first is ",
-                     describe_message(to_words(first->message), engine_.notices(), engine_.rank()), ", at ",
-                     shared_file(first->place), ":", first->place.line()}),
-               "receive every message that is sent, and wait for those that are started");
-  } catch (std::bad_alloc const&) {
-  }
-  [[gnu::cold]] void print_unreceived() noexcept try {
-    auto& all = messenger_.find_unreceived();
-    if (all.empty()) return;
-    kept_message const& first = all.front();
-    print_loss(join({"rank ", engine_.rank(), " closed its communicator without receiving ", all.size(),
-                     all.size() == 1 ? " message" : " messages", "; the first is of ", first.front.bytes,
-                     " bytes from rank ", first.from, ", tag ", first.front.tag}),
-               "receive every message that is sent");
-  } catch (std::bad_alloc const&) {
   }
 
   // -- Faults.

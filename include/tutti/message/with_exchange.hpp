@@ -5,6 +5,7 @@
 #include <source_location>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/call/fault_around.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/transport/concept.hpp"
 
