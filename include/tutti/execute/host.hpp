@@ -21,9 +21,8 @@ namespace tutti::detail {
 template <class Layout>
 concept has_windows = requires(Layout const& where) { where.windows; };
 
-// One running collective: a walk through the schedule over the channels and buffers of this rank. Its state is a few
-// integers a cursor, so blocking and started calls drive it in the same way. Only the operation may throw. A message that
-// is not due ends the execution, and the caller reports it.
+// A running collective: a walk through the schedule over the channels and buffers of this rank. Blocking and started calls drive
+// it in the same way. Only the operation may throw. A message that is not due ends the execution, and the caller reports it.
 template <carries_slices Transport, step_function Schedule, class Body, class Layout = layout>
 class execution {
  public:

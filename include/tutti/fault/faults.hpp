@@ -30,9 +30,8 @@
 
 namespace tutti::detail {
 
-// The rank that finds a fault records it on the notice board, wakes the others and throws; the others then report the
-// same fault. Within a rank, one thread may be in a call while another moves messages, agrees or revokes; either of
-// them may find a fault.
+// The rank that finds a fault records it on the notice board, wakes the others and throws; the others then report the same fault.
+// Within a rank, one thread may be in a call while another moves messages, agrees or revokes; either may find a fault.
 template <transport Transport>
 class faults {
  private:

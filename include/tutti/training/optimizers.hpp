@@ -178,10 +178,9 @@ class optimizer {
   Rule& rule() noexcept { return rule_; }
 
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
-  // `scale`; if it is 0, nothing changes, whatever they are. Parameters that no rank has used, where it knows, stay as they are, and
-  // so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error: bad_argument,
-  // before anything changes, if a data_parallel has not finished its step, if the model has another number of parameters, or a
-  // gradient another number of elements than its parameter, or if `scale` or a constant of the rule is impossible.
+  // `scale`; if it is 0, nothing changes. If the model knows that no rank has used a parameter, that and its state stay as they are, but
+  // the step counts for it too (PyTorch counts the steps of each parameter). Throws error: bad_argument, before anything changes, if a
+  // data_parallel has not finished its step, numbers of parameters or elements differ, or `scale` or a constant of the rule is impossible.
   template <class Model>
   void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
     static_assert(
@@ -221,8 +220,7 @@ class optimizer {
           std::make_index_sequence<arrays>());
   }
 
-  // -- What a checkpoint stores: the state, of which each array has a number for each element of all parameters, in the order of their
-  // list; and the number of steps.
+  // -- What a checkpoint stores: the number of steps, and the state: arrays with a number for each element of the parameters, in order.
   std::vector<parameter<T>> state() {
     std::vector<parameter<T>> out;
     for (std::string_view const name : Rule::state)

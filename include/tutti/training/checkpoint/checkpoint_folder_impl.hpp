@@ -45,11 +45,10 @@ TUTTI_INLINE bool for_each_entry(std::string const& path, std::function<void(std
   };
   std::unique_ptr<DIR, close_folder> folder(::opendir(path.c_str()));
   if (!folder) return false;
-  while (true) {
-    errno = 0;
-    dirent const* const entry = ::readdir(folder.get());
-    if (entry == nullptr) break;
+  errno = 0;
+  while (dirent const* const entry = ::readdir(folder.get())) {
     f(entry->d_name);
+    errno = 0;
   }
   int const reason = errno;
   folder.reset();
@@ -130,17 +129,15 @@ TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept
 } catch (std::bad_alloc const&) {  // begin() removes it
 }
 
-TUTTI_INLINE void checkpoint_folder::remove_files(std::uint64_t number) const noexcept {
-  try {
-    std::string const folder = path_of(number);
-    // First, so that a crash of the machine does not leave a manifest without shards.
-    if (::unlink(join({folder, "/", manifest_name}).c_str()) == 0) flush_folder(folder);
-    std::vector<std::string> names;
-    for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
-    for (std::string const& name : names)
-      if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
-  } catch (...) {  // it is tried again when the next checkpoint is saved
-  }
+TUTTI_INLINE void checkpoint_folder::remove_files(std::uint64_t number) const noexcept try {
+  std::string const folder = path_of(number);
+  // First, so that a crash of the machine does not leave a manifest without shards.
+  if (::unlink(join({folder, "/", manifest_name}).c_str()) == 0) flush_folder(folder);
+  std::vector<std::string> names;
+  for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
+  for (std::string const& name : names)
+    if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
+} catch (...) {  // it is tried again when the next checkpoint is saved
 }
 
 TUTTI_INLINE std::string checkpoint_folder::read_manifest(std::uint64_t number) const {

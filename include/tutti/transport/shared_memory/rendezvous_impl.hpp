@@ -273,11 +273,9 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
 }
 
 TUTTI_INLINE std::string rendezvous::called(int rank) const { return join({"rank ", name_of(rank)}); }
-
 TUTTI_INLINE void rendezvous::expect_to_come(int rank) const {
   if (rank != rank_ && others_.gone && others_.gone(rank)) throw rank_gone(name_of(rank_), name_of(rank));
 }
-
 TUTTI_INLINE void rendezvous::expect_all_to_come() const {
   for (int r = 0; r < ranks_; ++r) expect_to_come(r);
 }
