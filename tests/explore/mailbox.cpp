@@ -92,7 +92,8 @@ TEST_CASE("one way: close places are used again, or a slot if the receiver lags"
   });
   result const r = holds("mailbox, 2 ranks, 6 messages one way in close places or slots", p);
   finds(p, weakenings_of(r));
-  finds(p, {{change::delay, "close", access::plain_store, "slot.tag"}});
+  finds(p, {{change::delay, "close", access::plain_store, "slot.tag"},
+            {change::delay, "slot.line", access::plain_store, "slot.tag"}});
 }
 
 TEST_CASE("both ways") {

@@ -134,7 +134,6 @@ template <class T>
 concept prefetches_messages = transport<T> && requires(T t, int peer, int track, std::size_t bytes) {
   { t.prefetch(peer, track) } noexcept;
   { t.prefetch_for_sending(peer, track, bytes) } noexcept;
-  { t.claim_in_a_row(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
 };
 
 // The transport stores the lists of sources and destinations of a step (traffic::fan), because they are too large for a

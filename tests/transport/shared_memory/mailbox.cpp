@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <sched.h>
@@ -75,25 +77,66 @@ TEST_CASE("a full channel has no free slot until the receiver releases one") {
   CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
 }
 
-TEST_CASE("four messages of up to 4 KiB in a row have close places, and further ones slots") {
+TEST_CASE(
+    "four messages of up to 4 KiB have close places, and further ones slots; the first free place is used again") {
   pair p;
   std::vector<std::byte*> places;
-  for (std::size_t i = 0; i <= close_places; ++i) {
-    places.push_back(p.a.claim_in_a_row(1, 0, max_close_bytes_in_a_row, 4));
-    REQUIRE(places[i] != nullptr);
-    std::memset(places[i], static_cast<int>(i), max_close_bytes_in_a_row);
-    p.a.publish(1, 0, max_close_bytes_in_a_row, false, 7);
-  }
-  for (std::size_t i = 0; i <= close_places; ++i) {
+  auto const send_filled = [&](std::size_t i) {
+    places.push_back(p.a.claim(1, 0, max_close_bytes, 4));
+    REQUIRE(places.back() != nullptr);
+    std::memset(places.back(), static_cast<int>(i), max_close_bytes);
+    p.a.publish(1, 0, max_close_bytes, false, 7);
+  };
+  auto const receive_filled = [&](std::size_t i) {
     arrival const got = p.b.peek(0, 0, 7);
     REQUIRE(got);
     CHECK(got.data == places[i]);
-    for (std::size_t k : {std::size_t{0}, max_close_bytes_in_a_row - 1})
-      CHECK(got.data[k] == static_cast<std::byte>(i));
+    for (std::size_t k : {std::size_t{0}, max_close_bytes - 1}) CHECK(got.data[k] == static_cast<std::byte>(i));
     p.b.release(0, 0);
+  };
+  for (std::size_t i = 0; i <= close_places; ++i) send_filled(i);
+  for (std::size_t i = 1; i <= close_places; ++i) CHECK(places[i] != places[i - 1]);
+  receive_filled(0);
+  receive_filled(1);
+  send_filled(5);
+  send_filled(6);
+  CHECK(places[5] == places[0]);
+  CHECK(places[6] == places[1]);
+  CHECK(p.a.claim(1, 0, max_close_bytes, 4) != places[2]);  // the receiver has not read what is there
+  for (std::size_t i = 2; i <= 6; ++i) receive_filled(i);
+  for (std::size_t i = 7; i < 12; ++i) {
+    send_filled(i);
+    CHECK(places[i] == places[0]);
+    receive_filled(i);
   }
-  CHECK(p.a.claim_in_a_row(1, 0, max_close_bytes_in_a_row, 4) == places[1]);
-  CHECK(p.a.claim(1, 0, max_close_bytes_in_a_row, 4) != places[1]);  // alone, it has a slot
+}
+
+TEST_CASE("a close place that was claimed again is still free") {
+  pair p;
+  std::byte* const place = p.a.claim(1, 0, min_close_bytes, 4);
+  CHECK(p.a.claim(1, 0, min_close_bytes, 4) == place);
+  CHECK(p.a.claim(1, 0, max_close_bytes + 1, 4) != place);
+  CHECK(p.a.claim(1, 0, min_close_bytes, 4) == place);
+}
+
+TEST_CASE("long messages that are streamed have slots") {
+  pair p;
+  std::byte* const place = p.a.claim(1, 0, max_close_bytes_streaming, 4);
+  for (int i = 0; i < 20; ++i) p.a.gauge().took(std::chrono::microseconds(2), 4096);
+  REQUIRE(p.a.gauge().streams(4096));
+  CHECK(p.a.claim(1, 0, max_close_bytes_streaming, 4) == place);
+  CHECK(p.a.claim(1, 0, max_close_bytes_streaming + 1, 4) != place);
+}
+
+TEST_CASE("ranks that have exchanged very many messages use close places") {
+  struct aged : loopback {
+    using loopback::loopback;
+    using mailbox::skip;
+  };
+  aged a(std::make_shared<loopback::hub>(2, 2), 0);
+  std::byte* const place = a.claim(1, 0, min_close_bytes, 4);
+  a.skip(std::uint64_t{3} << 62);
+  CHECK(a.claim(1, 0, min_close_bytes, 4) == place);
 }
 
 TEST_CASE("a message of another call is a mismatched") {

@@ -3,6 +3,7 @@
 // value where it arrived and writes the result where it is to be sent from.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,10 +35,8 @@ class mailbox : public packet_rounds {
   bool pulls() const noexcept { return pulls_; }
 
   // -- Sending: claim a place, write to it, publish. Null while the receiver has not made room. Elements with a larger
-  // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line. `close_bytes`: the largest
-  // message for which a close place pays.
-  std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment,
-                   std::size_t close_bytes = max_close_bytes) noexcept {
+  // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line.
+  std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
     sender& out = outgoing(to, track);
     if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
     slot& next = out.next();
@@ -45,19 +44,19 @@ class mailbox : public packet_rounds {
       out.claimed = payload::in_line;
       return next.line;
     }
-    if (bytes >= min_close_bytes && bytes <= close_bytes && has_close_place(out)) {
+    if (bytes >= min_close_bytes && bytes <= max_close_bytes && find_close_place(out, bytes)) {
       out.claimed = payload::close;
-      return out.channel->close(out.slots, out.published);
+      return out.channel->close(out.slots, out.place);
     }
     out.claimed = payload::in_slot;
     return next.data;
   }
-  // The same if messages follow each other.
-  std::byte* claim_in_a_row(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
-    return claim(to, track, bytes, alignment, max_close_bytes_in_a_row);
-  }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
+    if (out.claimed == payload::close) {
+      *reinterpret_cast<std::uint64_t*>(out.next().line) = out.place;
+      out.used[out.place] = out.published + 1;
+    }
     send(to, out, bytes, more, out.claimed, tag);
   }
 
@@ -109,7 +108,7 @@ class mailbox : public packet_rounds {
       return out;
     }
     if (head.kind == payload::close) {
-      out.data = in.channel->close(in.slots, in.taken);
+      out.data = in.channel->close(in.slots, *reinterpret_cast<std::uint64_t const*>(head.line) % close_places);
       return out;
     }
     out.foreign = head.kind == payload::foreign;
@@ -225,6 +224,8 @@ class mailbox : public packet_rounds {
     std::uint64_t published = 0;
     std::uint64_t consumed = 0;  // as last seen
     payload claimed = payload::in_slot;
+    std::uint64_t place = 0;                         // the close place that is claimed
+    std::array<std::uint64_t, close_places> used{};  // how many messages the receiver has released once each is free
 
     slot& next() const { return channel->at(published & (slots - 1)); }
   };
@@ -243,9 +244,13 @@ class mailbox : public packet_rounds {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
   }
-  // Whether the next message's close place is free: the receiver has released the message that used it last.
-  static bool has_close_place(sender& out) noexcept {
-    return out.published - out.consumed < close_places || (refresh(out) && out.published - out.consumed < close_places);
+  // Finds the first close place whose last message the receiver has released.
+  bool find_close_place(sender& out, std::size_t bytes) const noexcept {
+    if (bytes > max_close_bytes_streaming && gauge_.streams(max_close_bytes)) return false;
+    if (out.consumed != out.published) refresh(out);
+    for (out.place = 0; out.place < close_places; ++out.place)
+      if (static_cast<std::int64_t>(out.consumed - out.used[out.place]) >= 0) return true;
+    return false;
   }
   void send(int to, sender& out, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
     slot& next = out.next();

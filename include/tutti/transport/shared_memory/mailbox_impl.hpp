@@ -69,7 +69,10 @@ TUTTI_INLINE void mailbox::wake(rank_page& other) noexcept {
 }
 
 TUTTI_INLINE void mailbox::skip(std::uint64_t count) noexcept {
-  for (sender& out : outgoing_) out.published = out.consumed = count;
+  for (sender& out : outgoing_) {
+    out.published = out.consumed = count;
+    out.used.fill(count);
+  }
   for (receiver& in : incoming_) {
     in.taken = count;
     if (in.channel != nullptr) in.channel->consumed.store(count, std::memory_order_release);
