@@ -28,15 +28,15 @@ TEST_CASE("another family of a vendor has a table of this vendor, another vendor
   CHECK(machine_for({}) == shipped.machine);
 }
 
-TEST_CASE("on Zen 3, whose rules precede those of Zen 5, two ranks fetch blocks of 1 to 4 MiB") {
+TEST_CASE("on Zen 3, whose rules precede those of Zen 5, two ranks fetch blocks of 512 KiB to 4 MiB") {
   for (collective const c : {collective::all_gather, collective::all_to_all})
-    for (std::size_t const bytes :
-         {std::size_t{8}, std::size_t{1} << 19, std::size_t{1} << 20, std::size_t{1} << 22, std::size_t{1} << 23})
+    for (std::size_t const bytes : {std::size_t{8}, std::size_t{1} << 18, std::size_t{1} << 19, std::size_t{1} << 20,
+                                    std::size_t{1} << 22, std::size_t{1} << 23})
       for (bool const pulls : {true, false}) {
         detail::problem const p{.what = c, .bytes = bytes, .ranks = 2, .pulls = pulls};
         detail::rule const *const here = tables::amd_zen3.find(p), *const there = tables::amd_zen5.find(p);
         REQUIRE((here != nullptr && there != nullptr));
-        CHECK((here->how == protocol::pull) == (pulls && bytes >= 1 << 20 && bytes <= 1 << 22));
+        CHECK((here->how == protocol::pull) == (pulls && bytes >= 1 << 19 && bytes <= 1 << 22));
         if (here->how != protocol::pull) CHECK(here->algorithm == there->algorithm);
       }
 }
