@@ -2,6 +2,7 @@
 // An attribute ties the binding to the life of the communicator, and gives its duplicates their identity.
 #include "binding.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -39,11 +40,14 @@ struct process {
 };
 process* running = nullptr;
 
-// A call on tutti has ended since the MPI last progressed.
-std::atomic<bool> progress_owed{false};
-std::atomic<tutti::detail::tick_clock::ticks> last_progress{0};
-// About 0.1 ms. Open MPI yields whenever it finds no message and ranks share cores, so this may cost a change of threads.
-constexpr tutti::detail::tick_clock::ticks longest_without_progress = 1 << 18;
+// How many calls on tutti have ended, and how many of them before the MPI last progressed.
+std::atomic<std::uint64_t> ended_calls{0}, calls_before_progress{0};
+std::atomic<std::uint64_t> last_progress{0};  // in ticks
+// About 0.1 ms (with the counter of x86). Open MPI yields whenever it finds no message and ranks share cores, so this may cost a change
+// of threads.
+constexpr std::uint64_t longest_without_progress = 1 << 18;
+
+std::uint64_t ticks_now() { return static_cast<std::uint64_t>(tutti::detail::tick_clock::now()); }
 
 constexpr std::uint64_t identity_of_world = 1;
 constexpr std::uint64_t first_calls_by_default = 100;  // taking over takes as long as 300 small ones
@@ -164,20 +168,25 @@ void let_the_mpi_work() noexcept {
   long_wait::look();
   std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may test the request
   if (!alone) return;
-  progress_owed.store(false, std::memory_order_relaxed);
-  last_progress.store(tutti::detail::tick_clock::now(), std::memory_order_relaxed);
+  std::uint64_t const before = ended_calls.load(std::memory_order_relaxed);
+  last_progress.store(ticks_now(), std::memory_order_relaxed);
   int ended = 0;
   PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
+  calls_before_progress.store(before, std::memory_order_relaxed);
 }
 
 void owe_progress() noexcept {
-  progress_owed.store(true, std::memory_order_relaxed);
-  if (tutti::detail::tick_clock::now() - last_progress.load(std::memory_order_relaxed) > longest_without_progress)
-    let_the_mpi_work();
+  if (!threads_call_at_once())  // a locked instruction would wait for all stores
+    ended_calls.store(ended_calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else ended_calls.fetch_add(1, std::memory_order_relaxed);
+  // A counter that has jumped back seems far ahead, too.
+  if (ticks_now() - last_progress.load(std::memory_order_relaxed) > longest_without_progress) let_the_mpi_work();
 }
 
-void catch_up() noexcept {
-  if (progress_owed.load(std::memory_order_relaxed)) let_the_mpi_work();
+int progress_owed() noexcept {
+  std::uint64_t const owed =
+      ended_calls.load(std::memory_order_relaxed) - calls_before_progress.load(std::memory_order_relaxed);
+  return static_cast<int>(std::min<std::uint64_t>(owed, 16));
 }
 
 void start() {
@@ -202,7 +211,7 @@ void start() {
 void stop() {
   if (running == nullptr) return;
   end_requests();
-  progress_owed = false;
+  calls_before_progress = ended_calls.load();
   running->bindings.clear();
   running->here.reset();
   std::unique_ptr<process> const ended(std::exchange(running, nullptr));

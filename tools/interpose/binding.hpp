@@ -64,7 +64,20 @@ void let_the_mpi_work() noexcept;
 // whether something has arrived.
 void owe_progress() noexcept;
 
-// Called when the program asks whether something has arrived: it sees what its peers sent before they made the same calls.
-void catch_up() noexcept;
+// How many calls on tutti have ended since the MPI last progressed, but not more than 16.
+int progress_owed() noexcept;
+
+// Calls ask(), a function of the MPI that sets *arrived and does not wait. If nothing has arrived, the MPI makes the progress that it
+// is owed, so that the program sees what its peers sent before they made the same calls: MPICH takes one message at a time.
+template <class Ask>
+int ask_for_arrivals(int const* arrived, Ask&& ask) {
+  int code = ask();
+  if (code != MPI_SUCCESS || *arrived != 0) return code;
+  for (int owed = progress_owed(); owed > 0 && code == MPI_SUCCESS && *arrived == 0; --owed) {
+    let_the_mpi_work();
+    code = ask();
+  }
+  return code;
+}
 
 }  // namespace interpose

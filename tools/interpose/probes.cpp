@@ -9,16 +9,13 @@
 extern "C" {
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status) {
-  interpose::catch_up();
-  return PMPI_Iprobe(source, tag, comm, found, status);
+  return interpose::ask_for_arrivals(found, [&] { return PMPI_Iprobe(source, tag, comm, found, status); });
 }
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
-  interpose::catch_up();
-  return PMPI_Improbe(source, tag, comm, found, message, status);
+  return interpose::ask_for_arrivals(found, [&] { return PMPI_Improbe(source, tag, comm, found, message, status); });
 }
 int MPI_Win_test(MPI_Win window, int* ended) {
-  interpose::catch_up();
-  return PMPI_Win_test(window, ended);
+  return interpose::ask_for_arrivals(ended, [&] { return PMPI_Win_test(window, ended); });
 }
 
 INTERPOSE_FORTRAN(Iprobe, (int source, int tag, MPI_Comm comm, int* found, MPI_Status* status), source, tag, comm,

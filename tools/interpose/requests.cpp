@@ -85,7 +85,6 @@ int until(Test&& test, Wait&& wait) {
 
 void look() {
   if (list_size > 0) work_off();
-  catch_up();
 }
 
 // Returns whether the request has completed, or is none. It stays what it is.
@@ -158,37 +157,37 @@ int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MP
 
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   look();
-  return PMPI_Test(request, flag, status);
+  return ask_for_arrivals(flag, [&] { return PMPI_Test(request, flag, status); });
 }
 int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   look();
-  return PMPI_Testall(count, requests, flag, statuses);
+  return ask_for_arrivals(flag, [&] { return PMPI_Testall(count, requests, flag, statuses); });
 }
 int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   look();
-  return PMPI_Testany(count, requests, index, flag, status);
+  return ask_for_arrivals(flag, [&] { return PMPI_Testany(count, requests, index, flag, status); });
 }
 int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
   look();
-  return PMPI_Testsome(count, requests, done, indices, statuses);
+  return ask_for_arrivals(done, [&] { return PMPI_Testsome(count, requests, done, indices, statuses); });
 }
 int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   look();
-  return PMPI_Request_get_status(request, flag, status);
+  return ask_for_arrivals(flag, [&] { return PMPI_Request_get_status(request, flag, status); });
 }
 #if INTERPOSE_MPI_4_1
 int MPI_Request_get_status_all(int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]) {
   look();
-  return PMPI_Request_get_status_all(count, requests, flag, statuses);
+  return ask_for_arrivals(flag, [&] { return PMPI_Request_get_status_all(count, requests, flag, statuses); });
 }
 int MPI_Request_get_status_any(int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status) {
   look();
-  return PMPI_Request_get_status_any(count, requests, index, flag, status);
+  return ask_for_arrivals(flag, [&] { return PMPI_Request_get_status_any(count, requests, index, flag, status); });
 }
 int MPI_Request_get_status_some(int count, MPI_Request const requests[], int* done, int indices[],
                                 MPI_Status statuses[]) {
   look();
-  return PMPI_Request_get_status_some(count, requests, done, indices, statuses);
+  return ask_for_arrivals(done, [&] { return PMPI_Request_get_status_some(count, requests, done, indices, statuses); });
 }
 #endif
 
