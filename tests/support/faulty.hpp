@@ -44,6 +44,11 @@ class faulty : public Transport {
     claimed_[{to, track}] = {place, alignment};
     return place;
   }
+  std::byte* claim_for_message(int to, int track, std::size_t bytes, std::size_t alignment, bool) noexcept
+    requires detail::prefetches_messages<Transport>
+  {
+    return claim(to, track, bytes, alignment);
+  }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     befall(to, track, bytes, tag,
            [=, this](std::size_t b, std::uint32_t t) { Transport::publish(to, track, b, more, t); });

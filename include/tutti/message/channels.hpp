@@ -40,7 +40,7 @@ class message_channels {
   template <int Track = message_track>
   bool publish(int to, message_head const& front, std::size_t head_bytes, std::byte const* data = nullptr,
                std::size_t bytes = 0) {
-    std::byte* const place = transport_.claim(to, Track, head_bytes + bytes, alignof(message_head));
+    std::byte* const place = claim<Track>(to, head_bytes + bytes);
     if (place == nullptr) return false;
     peer& p = of(to);
     std::uint32_t const tag = fingerprint(p.template on<Track>().sent++);
@@ -135,6 +135,12 @@ class message_channels {
   static constexpr std::size_t max_eager_payload() {
     if constexpr (has_eager_limit<Transport>) return Transport::eager_bytes - message_head::eager_head_bytes;
     else return Transport::slice_bytes - message_head::eager_head_bytes;
+  }
+  template <int Track>
+  std::byte* claim(int to, std::size_t bytes) noexcept {
+    if constexpr (prefetches_messages<Transport> && Track == message_track)
+      return transport_.claim_for_message(to, Track, bytes, alignof(message_head), gauge_.streams_in_a_row(bytes));
+    else return transport_.claim(to, Track, bytes, alignof(message_head));
   }
   static_assert(Transport::slice_bytes <= message_head::max_length);
 

@@ -178,9 +178,9 @@ class optimizer {
   Rule& rule() noexcept { return rule_; }
 
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
-  // `scale`; if it is 0, nothing changes. If the model knows that no rank has used a parameter, that and its state stay as they are, but
-  // the step counts for it too (PyTorch counts the steps of each parameter). Throws error: bad_argument, before anything changes, if a
-  // data_parallel has not finished its step, numbers of parameters or elements differ, or `scale` or a constant of the rule is impossible.
+  // `scale`; if it is 0, nothing changes, even if they are infinite or NaN. A parameter that the model knows no rank has used keeps its
+  // value and state, but the step counts for it too (PyTorch counts each parameter's). Throws error: bad_argument, before anything changes,
+  // if a data_parallel has not finished its step, the model has other parameters, or `scale` or a constant of the rule is impossible.
   template <class Model>
   void step(Model& model, double scale = 1, std::source_location where = std::source_location::current()) {
     static_assert(

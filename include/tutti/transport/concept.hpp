@@ -134,6 +134,7 @@ template <class T>
 concept prefetches_messages = transport<T> && requires(T t, int peer, int track, std::size_t bytes) {
   { t.prefetch(peer, track) } noexcept;
   { t.prefetch_for_sending(peer, track, bytes) } noexcept;
+  { t.claim_for_message(peer, track, bytes, bytes, true) } noexcept -> std::same_as<std::byte*>;
 };
 
 // The transport stores the lists of sources and destinations of a step (traffic::fan), because they are too large for a

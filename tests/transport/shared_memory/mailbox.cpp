@@ -126,6 +126,9 @@ TEST_CASE("long messages that are streamed have slots") {
   REQUIRE(p.a.gauge().streams(4096));
   CHECK(p.a.claim(1, 0, max_close_bytes_streaming, 4) == place);
   CHECK(p.a.claim(1, 0, max_close_bytes_streaming + 1, 4) != place);
+  // A caller with a gauge of its own decides otherwise.
+  CHECK(p.a.claim_for_message(1, 0, max_close_bytes_streaming + 1, 4, false) == place);
+  CHECK(p.b.claim_for_message(0, 0, max_close_bytes_streaming + 1, 4, true) != p.b.claim(0, 0, min_close_bytes, 4));
 }
 
 TEST_CASE("ranks that have exchanged very many messages use close places") {

@@ -32,14 +32,16 @@ inline void launch_program_kernel(cuda_device const& gpu, cudaStream_t stream, i
     throw error({.code = error_code::bad_argument,
                  .what = join({blocks, " blocks of ", threads, " threads cannot run at once on GPU ", gpu.index(),
                                ", which runs ", most}),
-                 .way_out = "launch fewer blocks, and let each do more"});
+                 .way_out = most > 0 ? "launch fewer blocks, and let each do more"
+                                     : "use a GPU with cooperative launches, and blocks that fit it"});
   launch_blocks_together(stream, kernel, blocks, threads, arguments);
 }
 
 }  // namespace detail
 
 // Launches a kernel of the program on a GPU, all of whose blocks run at once, so that they may wait for each other and for those of
-// other ranks. Does not wait.
+// other ranks. Does not wait. How many blocks run at once is asked before a kernel's first launch, so set its attributes
+// (cudaFuncSetAttribute) before that.
 //
 // Throws error: bad_argument, for more blocks than run at once; system.
 //

@@ -37,6 +37,11 @@ class mailbox : public packet_rounds {
   // -- Sending: claim a place, write to it, publish. Null while the receiver has not made room. Elements with a larger
   // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line.
   std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
+    bool const streams = bytes > max_close_bytes_streaming && gauge_.streams(max_close_bytes);
+    return claim_for_message(to, track, bytes, alignment, streams);
+  }
+  // The same for a caller with a gauge of its own, by which streaming stores will write the message or not.
+  std::byte* claim_for_message(int to, int track, std::size_t bytes, std::size_t alignment, bool streams) noexcept {
     sender& out = outgoing(to, track);
     if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
     slot& next = out.next();
@@ -44,7 +49,8 @@ class mailbox : public packet_rounds {
       out.claimed = payload::in_line;
       return next.line;
     }
-    if (bytes >= min_close_bytes && bytes <= max_close_bytes && find_close_place(out, bytes)) {
+    if (bytes >= min_close_bytes && bytes <= (streams ? max_close_bytes_streaming : max_close_bytes) &&
+        find_close_place(out)) {
       out.claimed = payload::close;
       return out.channel->close(out.slots, out.place);
     }
@@ -245,8 +251,7 @@ class mailbox : public packet_rounds {
     return std::exchange(out.consumed, now) != now;
   }
   // Finds the first close place whose last message the receiver has released.
-  bool find_close_place(sender& out, std::size_t bytes) const noexcept {
-    if (bytes > max_close_bytes_streaming && gauge_.streams(max_close_bytes)) return false;
+  static bool find_close_place(sender& out) noexcept {
     if (out.consumed != out.published) refresh(out);
     for (out.place = 0; out.place < close_places; ++out.place)
       if (static_cast<std::int64_t>(out.consumed - out.used[out.place]) >= 0) return true;
