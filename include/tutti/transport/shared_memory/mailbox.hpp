@@ -52,7 +52,7 @@ class mailbox : public packet_rounds {
     if (bytes >= min_close_bytes && bytes <= (streams ? max_close_bytes_streaming : max_close_bytes) &&
         find_close_place(out)) {
       out.claimed = payload::close;
-      return out.channel->close(out.slots, out.place);
+      return out.channel->close(out.slots, out.close_place);
     }
     out.claimed = payload::in_slot;
     return next.data;
@@ -60,8 +60,8 @@ class mailbox : public packet_rounds {
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     if (out.claimed == payload::close) {
-      *reinterpret_cast<std::uint64_t*>(out.next().line) = out.place;
-      out.used[out.place] = out.published + 1;
+      *reinterpret_cast<std::uint64_t*>(out.next().line) = out.close_place;
+      out.used[out.close_place] = out.published + 1;
     }
     send(to, out, bytes, more, out.claimed, tag);
   }
@@ -230,7 +230,7 @@ class mailbox : public packet_rounds {
     std::uint64_t published = 0;
     std::uint64_t consumed = 0;  // as last seen
     payload claimed = payload::in_slot;
-    std::uint64_t place = 0;                         // the close place that is claimed
+    std::uint64_t close_place = 0;                   // the one that is claimed
     std::array<std::uint64_t, close_places> used{};  // how many messages the receiver has released once each is free
 
     slot& next() const { return channel->at(published & (slots - 1)); }
@@ -253,8 +253,8 @@ class mailbox : public packet_rounds {
   // Finds the first close place whose last message the receiver has released.
   static bool find_close_place(sender& out) noexcept {
     if (out.consumed != out.published) refresh(out);
-    for (out.place = 0; out.place < close_places; ++out.place)
-      if (static_cast<std::int64_t>(out.consumed - out.used[out.place]) >= 0) return true;
+    for (out.close_place = 0; out.close_place < close_places; ++out.close_place)
+      if (static_cast<std::int64_t>(out.consumed - out.used[out.close_place]) >= 0) return true;
     return false;
   }
   void send(int to, sender& out, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
