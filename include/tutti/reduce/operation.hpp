@@ -43,7 +43,8 @@ template <class Op, class T>
 using accumulator_for = typename detail::accumulator<Op, T>::type;
 
 // An operation on elements T: a copyable function object that can be called const on two accumulators and is
-// **associative** up to rounding. It may run on any thread and must not throw. Optional members:
+// **associative** up to rounding. It may run on any thread. If it throws on the host, the call fails on all ranks; on a device, and
+// within native, it must not throw. Optional members:
 //
 //   static constexpr bool commutative            the order of operands does not matter (default: it does, see below)
 //   static constexpr bool at_once                all contributions to an element are combined in one place, from left to
