@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every registered schedule is proved, for every number of ranks from 1 to 64.
-// labels: optimised
+// labels: optimised computes
 // timeout: 180
 #include <doctest/doctest.h>
 
