@@ -785,7 +785,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* out, int, int) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return note(runtime::instance().wait_for_all()); }
-// The answer never changes, so a process that asks twice for the same kernel, GPU and number of threads wastes time at each launch.
+// Refuses a second question about a kernel, GPU and number of threads: a process that asks again wastes time at each launch.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, void const* kernel, int threads, std::size_t) {
   static std::set<std::tuple<void const*, int, int>> asked;
   auto const held = lock();

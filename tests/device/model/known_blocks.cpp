@@ -48,15 +48,16 @@ TEST_CASE("threads may ask at the same time") {
 // As where a kernel is loaded only once another thread has launched one on another device.
 TEST_CASE("while blocks are computed for one device, other threads learn those of another") {
   known_blocks known;
-  std::atomic<bool> asked{false};
-  int found = 0;
+  std::atomic<bool> computes{false}, asked{false};
   std::thread other([&] {
     known.find(nullptr, 0, 256, [&] {
+      computes = true;
       while (!asked) std::this_thread::yield();
       return 1;
     });
   });
-  found = known.find(nullptr, 1, 256, [] { return 2; });
+  while (!computes) std::this_thread::yield();
+  int const found = known.find(nullptr, 1, 256, [] { return 2; });
   asked = true;
   other.join();
   CHECK(found == 2);
