@@ -20,6 +20,7 @@
 #include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/faults.hpp"
+#include "tutti/fault/in_part.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/fault/way_out.hpp"
 #include "tutti/transport/concept.hpp"
@@ -134,9 +135,7 @@ void faults_in_call<Transport>::report_part(error const& e, std::vector<int> con
   expect_agreement();
   if (notices_->faulty()) this->report_fault(where, this->in_call);
   if (gone && peer >= 0) raise_gone(e.code(), peer, where);
-  this->raise({e.code(), rank(), peer,
-               join({"in its part between the ranks {", list_of(members), "}, renumbered from 0: ", e.happened()})},
-              where, this->in_call);
+  this->raise({e.code(), rank(), peer, in_part(members, e)}, where, this->in_call);
 }
 
 template <transport Transport>
