@@ -20,9 +20,9 @@
 #include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/faults.hpp"
-#include "tutti/fault/in_part.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/fault/way_out.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {

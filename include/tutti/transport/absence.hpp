@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Errors about ranks that were expected to join a group and did not.
+// Errors about some of the ranks: those that were expected to join a group and did not, or those that share a part of a call.
 #pragma once
 
 #include <string>
@@ -16,6 +16,9 @@ inline constexpr char const* members_must_join =
 
 // "1, 3"
 [[gnu::cold]] std::string list_of(std::vector<int> const& ranks);
+
+// What happened in a part of a call between `members`, who are numbered from 0 there.
+[[gnu::cold]] std::string in_part(std::vector<int> const& members, error const& e);
 
 class absent_ranks : public error {
  public:

@@ -18,6 +18,10 @@ TUTTI_INLINE std::string list_of(std::vector<int> const& ranks) {
   return out;
 }
 
+TUTTI_INLINE std::string in_part(std::vector<int> const& members, error const& e) {
+  return join({"in its part between the ranks {", list_of(members), "}, renumbered from 0: ", e.happened()});
+}
+
 TUTTI_INLINE absent_ranks::absent_ranks(int rank, std::vector<int> absent, std::string_view way_out)
     : error({.code = error_code::timeout,
              .rank = rank,

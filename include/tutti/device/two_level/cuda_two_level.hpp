@@ -25,7 +25,7 @@
 #include "tutti/device/two_level/level_operations.hpp"
 #include "tutti/device/two_level/node_shares.hpp"
 #include "tutti/device/two_level/objections.hpp"
-#include "tutti/fault/in_part.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/nodes.hpp"
 
 namespace tutti {
