@@ -54,10 +54,16 @@ class random_sequence {
                   .count = count,
                   .root = any_rank(),
                   .in_place = pick(2) == 0,
-                  .shared = pick(2) == 0};
+                  .shared = any_memory()};
     if (pick(5) == 0 && how != protocol::packet && (!chosen || find_schedule(id, c).ragged))
       check_.template check_ragged<float>(c, t, sum{});
     else check_.template check<float>(c, t, sum{});
+  }
+
+  // Whether this rank brings buffers from comm.allocate, as all ranks, none or half of them do.
+  bool any_memory() {
+    std::size_t const which = pick(3);
+    return which < 2 ? which == 0 : comm_.rank() % 2 == 0;
   }
 
   // The others nap before this rank arrives.

@@ -17,15 +17,18 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/recording.hpp"
 #include "support/sanitized.hpp"
+#include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/cursor.hpp"
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/analyze/contract.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/body.hpp"
+#include "tutti/execute/eager.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/transport/threads/loopback.hpp"
@@ -40,6 +43,8 @@ using endpoint = testing::recording<loopback>;
 using walk = detail::walk<dynamic_schedule, surfaces<element>>;
 
 enum class travels { staged, direct, pull };
+// Which ranks take part by eager messages, the others slice by slice.
+enum class eager_ranks { none, odd, all };
 
 struct trial {
   algorithm_id algorithm{};
@@ -51,12 +56,16 @@ struct trial {
   std::size_t count = 0;  // elements of the message, or of each block
   bool uneven = false;    // blocks differ in length, some are empty, and empty messages are announced
   std::size_t slice = 0;  // elements
+  eager_ranks eager = eager_ranks::none;
+
+  bool is_eager(int rank) const { return eager == eager_ranks::all || (eager == eager_ranks::odd && rank % 2 == 1); }
 
   std::string text() const {
     static constexpr char const* hows[] = {"staged", "direct", "pull"};
+    static constexpr char const* eager_texts[] = {"", ", odd ranks eager", ", eager"};
     return join({name(algorithm), " ", name(what), ", ", of.ranks, " ranks, root ", of.root,
-                 of.ordered ? ", ordered" : "", ", ", hows[static_cast<int>(how)], in_place ? ", in place" : "", ", ",
-                 count, uneven ? " elements, uneven" : " elements"});
+                 of.ordered ? ", ordered" : "", ", ", hows[static_cast<int>(how)], in_place ? ", in place" : "",
+                 eager_texts[static_cast<int>(eager)], ", ", count, uneven ? " elements, uneven" : " elements"});
   }
 };
 
@@ -329,8 +338,31 @@ class threads {
                                     .pulls = t.how == travels::pull,
                                     .slice = t.slice * sizeof(element),
                                     .fetched = fetched.data()};
+    byte_body const body = reducing<element, sum>{op}.in_bytes();
+    if (t.is_eager(rank))
+      return for_collective(t.what, [&]<collective C>() {
+        eager_execution<C, endpoint> call(*endpoints_[r], t.of, memory.input.data, memory.output.data,
+                                          t.count * sizeof(element), body, tag_);
+        return drive(call);
+      });
     execution<endpoint, dynamic_schedule, byte_body> call(*endpoints_[r], &references_[r], t.schedule, t.of, memory,
-                                                          reducing<element, sum>{op}.in_bytes(), tag_, how, t.uneven);
+                                                          body, tag_, how, t.uneven);
+    return drive(call);
+  }
+
+  // Calls f<C>() for a collective that is known at run time.
+  template <class F>
+  static bool for_collective(collective what, F const& f) {
+    bool done = false;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((every_collective[I] == what ? void(done = f.template operator()<every_collective[I]>()) : void()), ...);
+    }(std::make_index_sequence<every_collective.size()>());
+    return done;
+  }
+
+  // False if it does not end in time, or finds a message that it does not expect.
+  template <class Execution>
+  static bool drive(Execution& call) {
     auto const until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (progress last = call.poll(); last != progress::done; last = call.poll()) {
       if (last != progress::stuck) continue;
@@ -406,12 +438,21 @@ void for_each_trial(algorithm_id id, collective c, dynamic_schedule const& s, in
           if (how != travels::staged && !(in_place ? s.direct_in_place : s.direct)) continue;
           if (how == travels::pull && !s.fetchable) continue;
           std::size_t const slice = slice_for(how), several = 2 * slice + 22;
-          for (auto const& [count, uneven] : {std::pair{several, false}, {std::size_t{3}, false}, {several, true}}) {
+          for (auto const& [count, uneven] :
+               {std::pair{several, false}, {slice, false}, {std::size_t{3}, false}, {several, true}}) {
             if (uneven && !(by_block(c) && s.ragged)) continue;
             if (uneven && in_place && analyze::renumbers(c)) continue;
             trial t{id, c, s, {ranks, root, ordered}, how, in_place, count, uneven, slice};
-            if (!by_block(c) && count > 3) t.count *= static_cast<std::size_t>(s.chunks(t.of) * s.lanes(t.of));
+            if (!by_block(c) && count > slice) t.count *= static_cast<std::size_t>(s.chunks(t.of) * s.lanes(t.of));
             f(t);
+            // Nobody reads what a barrier combines. A single rank does not execute a schedule.
+            if (id != algorithm_id::one_shot || c == collective::barrier || ranks == 1 || how != travels::staged ||
+                t.count > slice)
+              continue;
+            for (eager_ranks const some : {eager_ranks::odd, eager_ranks::all}) {
+              t.eager = some;
+              f(t);
+            }
           }
         }
     }
@@ -422,7 +463,7 @@ void for_each_trial(algorithm_id id, collective c, dynamic_schedule const& s, in
 
 TEST_CASE("a run sends what the cursor says") {
   int tried = 0;
-  std::size_t references = 0, sliced = 0;
+  std::size_t references = 0, sliced = 0, eager = 0;
   for (int ranks = 1; ranks <= (testing::sanitized ? 4 : 9); ++ranks) {
     threads run(ranks);
     for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {
@@ -432,6 +473,7 @@ TEST_CASE("a run sends what the cursor says") {
         CHECK_MESSAGE(differs.empty(), t.text(), ": ", differs);
         for (trace const& one : expected.traces)
           for (message const& m : one.sent) references += m.refers, sliced += m.more;
+        eager += t.eager == eager_ranks::all;
         ++tried;
       });
     });
@@ -439,6 +481,7 @@ TEST_CASE("a run sends what the cursor says") {
   MESSAGE(tried, " calls, ", references, " references, ", sliced, " slices with more to follow");
   CHECK(references > 0);
   CHECK(sliced > 0);
+  CHECK(eager > 0);
 }
 
 TEST_CASE("a difference is found") {

@@ -20,6 +20,7 @@
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/made_once.hpp"
 #include "tutti/core/sole_user.hpp"
+#include "tutti/execute/eager.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
 #include "tutti/fault/faults_in_call.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Carries out a call that has begun: by packets, or slice by slice by a schedule.
+// Carries out a call that has begun: by packets, by messages in one piece, or slice by slice by a schedule.
 #pragma once
 
 #include <cstddef>
@@ -93,9 +93,6 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
   return travel;
 }
 
-// Whether packets, or a schedule, may carry out a call.
-template <class Transport, class Memory>
-inline constexpr bool may_be_packets = !Memory::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
 template <class Call>
 inline constexpr bool may_be_scheduled =
     !std::is_same_v<typename Call::algorithm, native> && !in_two_levels<typename Call::algorithm>;
@@ -108,8 +105,29 @@ void finish_started(engine<Transport>& on) {
     if (auto* const node = on.levels->only_node()) finish_started(node->engine());
 }
 
-// The execution of a call by packets, and by the slices of its schedule. The surfaces must stay where they are. `bytes`: of
-// the message.
+// How a rank carries out its part of a call. Some ranks of a call may send eager messages and others slices.
+enum class execution_kind : std::uint8_t { packets, eager, slices };
+
+template <class Transport, class Memory>
+inline constexpr bool may_be_packets = !Memory::ragged && shares_packets<Transport>;
+template <class Transport, class Memory>
+inline constexpr bool may_be_eager = !Memory::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
+
+template <class Transport, class Memory>
+execution_kind kind_of(engine<Transport>& on, plan const& p, request const& r, Memory const& memory) {
+  if constexpr (may_be_eager<Transport, Memory>) {
+    if (p.how == protocol::packet) return shares_packets<Transport> ? execution_kind::packets : execution_kind::eager;
+    if constexpr (maps_memory<Transport> && !is_gapped<Memory>)
+      if (p.algorithm == algorithm_id::one_shot && p.how != protocol::pull && r.count > 0 &&
+          r.bytes() <= Transport::slice_bytes &&
+          (p.how == protocol::staged || !on.transport().is_shared(memory.in, r.bytes())))
+        return execution_kind::eager;
+  }
+  return execution_kind::slices;
+}
+
+// The execution of a call by packets, by eager messages, and by the slices of its schedule. The surfaces must stay where they are.
+// `bytes`: of the message.
 template <collective C, class Transport>
 [[gnu::always_inline]] inline packet_execution<C, Transport> packets_of(engine<Transport>& on,
                                                                         begun_call<Transport> const& begun,
@@ -117,6 +135,14 @@ template <collective C, class Transport>
                                                                         void const* in, void* out) {
   return packet_execution<C, Transport>(on.transport(), {on.ranks(), r.root}, static_cast<std::byte const*>(in),
                                         static_cast<std::byte*>(out), r.bytes(), body, begun.tag(), on.inbox());
+}
+template <collective C, class Transport>
+[[gnu::always_inline]] inline eager_execution<C, Transport> eager_of(engine<Transport>& on,
+                                                                     begun_call<Transport> const& begun,
+                                                                     request const& r, byte_body body, void const* in,
+                                                                     void* out) {
+  return eager_execution<C, Transport>(on.transport(), {on.ranks(), r.root}, static_cast<std::byte const*>(in),
+                                       static_cast<std::byte*>(out), r.bytes(), body, begun.tag());
 }
 template <class Transport, class Layout = layout>
 using slices_for = execution<Transport, dynamic_schedule, byte_body, Layout>;
@@ -130,30 +156,6 @@ template <class Transport, class Layout>
                                        r.ragged && r.counts == 0);
 }
 
-// Drives a call that has begun to completion, slice by slice.
-template <collective C, class Transport, class Memory>
-[[gnu::always_inline]] inline void carry_out_slices(engine<Transport>& on, begun_call<Transport>& begun,
-                                                    request const& r, byte_body body, Memory const& buffers) {
-  surfaces<std::byte, layout_for<Memory>> memory{.input = {}, .output = {}, .scratch = {}};
-  buffers.lay_out(memory, r, on.rank(), on.ranks());
-  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory, r.bytes());
-  begun.drive(slices);
-}
-
-// Drives a call that has begun to completion.
-template <collective C, class Transport, class Memory>
-[[gnu::always_inline]] inline void carry_out(engine<Transport>& on, begun_call<Transport>& begun, request const& r,
-                                             byte_body body, Memory const& buffers) {
-  if constexpr (may_be_packets<Transport, Memory>)
-    if (begun.plan().how == protocol::packet) {
-      auto packets = packets_of<C>(on, begun, r, body, buffers.in, buffers.out);
-      return begun.drive(packets);
-    }
-  carry_out_slices<C>(on, begun, r, body, buffers);
-}
-
-// -- Arrays with gaps. Messages that are so short that they travel in packets are copied as a whole.
-
 // The memory of a call with contiguous copies in place of arrays with gaps.
 template <collective C, class Transport, class Memory>
 Memory pack(engine<Transport>& on, gapped_memory<Memory> const& buffers) {
@@ -164,18 +166,36 @@ template <class Transport, class Memory>
 void unpack(engine<Transport>& on, gapped_memory<Memory> const& buffers) {
   buffers.unpack(on.windows.at_least(buffers.packed_bytes()));
 }
-
 template <collective C, class Transport, class Memory>
-void carry_out(engine<Transport>& on, begun_call<Transport>& begun, request const& r, byte_body body,
-               gapped_memory<Memory> const& buffers) {
+Memory const& pack(engine<Transport>&, Memory const& buffers) {
+  return buffers;
+}
+template <class Transport, class Memory>
+void unpack(engine<Transport>&, Memory const&) {}
+
+// Drives a call that has begun to completion. Arrays with gaps are copied as a whole if the message is not cut into slices.
+template <collective C, class Transport, class Memory>
+[[gnu::always_inline]] inline void carry_out(engine<Transport>& on, begun_call<Transport>& begun, request const& r,
+                                             byte_body body, Memory const& buffers) {
+  execution_kind const kind = kind_of(on, begun.plan(), r, buffers);
   if constexpr (may_be_packets<Transport, Memory>)
-    if (begun.plan().how == protocol::packet) {
-      Memory const copies = pack<C>(on, buffers);
-      auto packets = packets_of<C>(on, begun, r, body, copies.in, copies.out);
+    if (kind == execution_kind::packets) {
+      auto const& all = pack<C>(on, buffers);
+      auto packets = packets_of<C>(on, begun, r, body, all.in, all.out);
       begun.drive(packets);
       return unpack(on, buffers);
     }
-  carry_out_slices<C>(on, begun, r, body, buffers);
+  if constexpr (may_be_eager<Transport, Memory>)
+    if (kind == execution_kind::eager) {
+      auto const& all = pack<C>(on, buffers);
+      auto messages = eager_of<C>(on, begun, r, body, all.in, all.out);
+      begun.drive(messages);
+      return unpack(on, buffers);
+    }
+  surfaces<std::byte, layout_for<Memory>> memory{.input = {}, .output = {}, .scratch = {}};
+  buffers.lay_out(memory, r, on.rank(), on.ranks());
+  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory, r.bytes());
+  begun.drive(slices);
 }
 
 // A call of any element type and operation. Its functions are outside the class, where `extern template` keeps other
@@ -187,6 +207,9 @@ struct call_in_bytes {
   static packet_execution<C, Transport> packets(engine<Transport>& on, begun_call<Transport> const& begun,
                                                 request const& r, byte_body body, Memory const& memory)
     requires may_be_packets<Transport, Memory>;
+  static eager_execution<C, Transport> eager(engine<Transport>& on, begun_call<Transport> const& begun,
+                                             request const& r, byte_body body, Memory const& memory)
+    requires may_be_eager<Transport, Memory>;
   static slices_for<Transport, layout_for<Memory>> slices(engine<Transport>& on, begun_call<Transport> const& begun,
                                                           request const& r, byte_body body, Memory const& memory,
                                                           surfaces<std::byte, layout_for<Memory>>& surfaces);
@@ -209,12 +232,18 @@ packet_execution<C, Transport> call_in_bytes<C, Transport, Memory>::packets(engi
                                                                             Memory const& memory)
   requires may_be_packets<Transport, Memory>
 {
-  if constexpr (is_gapped<Memory>) {
-    auto const copies = pack<C>(on, memory);
-    return packets_of<C>(on, begun, r, body, copies.in, copies.out);
-  } else {
-    return packets_of<C>(on, begun, r, body, memory.in, memory.out);
-  }
+  auto const& all = pack<C>(on, memory);
+  return packets_of<C>(on, begun, r, body, all.in, all.out);
+}
+template <collective C, class Transport, class Memory>
+eager_execution<C, Transport> call_in_bytes<C, Transport, Memory>::eager(engine<Transport>& on,
+                                                                         begun_call<Transport> const& begun,
+                                                                         request const& r, byte_body body,
+                                                                         Memory const& memory)
+  requires may_be_eager<Transport, Memory>
+{
+  auto const& all = pack<C>(on, memory);
+  return eager_of<C>(on, begun, r, body, all.in, all.out);
 }
 template <collective C, class Transport, class Memory>
 slices_for<Transport, layout_for<Memory>> call_in_bytes<C, Transport, Memory>::slices(

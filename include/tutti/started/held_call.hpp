@@ -52,43 +52,56 @@ class held_call final : public queued_call<Transport> {
  private:
   using parts = in_bytes<Transport, Call>;
   static constexpr bool may_be_packets = detail::may_be_packets<Transport, decltype(Call::memory)>;
+  static constexpr bool may_be_eager = detail::may_be_eager<Transport, decltype(Call::memory)>;
   using layout = layout_for<decltype(Call::memory)>;
   using slices = slices_for<Transport, layout>;
   using packets = std::conditional_t<may_be_packets, packet_execution<Call::what, Transport>, slices>;
+  using eager = std::conditional_t<may_be_eager, eager_execution<Call::what, Transport>, slices>;
 
   call_terms const& terms() const noexcept override { return kept_.call; }
   void begin(begun_call<Transport> const& begun) override {
     Call const& c = kept_.call;
     auto const& memory = memory_in_bytes(c.memory);
     packing_.pack();
-    sends_packets_ = begun.plan().how == protocol::packet;
+    kind_ = kind_of(this->engine_, begun.plan(), c.asked, memory);
     if constexpr (may_be_packets)
-      if (sends_packets_) {
+      if (kind_ == execution_kind::packets) {
         ::new (&packets_) packets(parts::packets(this->engine_, begun, c.asked, c.body.in_bytes(), memory));
+        return;
+      }
+    if constexpr (may_be_eager)
+      if (kind_ == execution_kind::eager) {
+        ::new (&eager_) eager(parts::eager(this->engine_, begun, c.asked, c.body.in_bytes(), memory));
         return;
       }
     surfaces_ = {.input = {}, .output = {}, .scratch = {}};
     ::new (&slices_) slices(parts::slices(this->engine_, begun, c.asked, c.body.in_bytes(), memory, surfaces_));
   }
-  progress poll() override { return sends_packets_ ? this->engine_.poll(packets_) : this->engine_.poll(slices_); }
+  progress poll() override {
+    if (kind_ == execution_kind::packets) return this->engine_.poll(packets_);
+    return kind_ == execution_kind::eager ? this->engine_.poll(eager_) : this->engine_.poll(slices_);
+  }
   void succeed() override {
     packing_.unpack();
     if constexpr (is_gapped<decltype(Call::memory)>)
-      if (sends_packets_) unpack(this->engine_, kept_.call.memory);
+      if (kind_ != execution_kind::slices) unpack(this->engine_, kept_.call.memory);
   }
   protocol_violation const& found() const noexcept override {
-    return sends_packets_ ? packets_.found() : slices_.found();
+    if (kind_ == execution_kind::packets) return packets_.found();
+    return kind_ == execution_kind::eager ? eager_.found() : slices_.found();
   }
 
   kept_call<Call> kept_;
   [[no_unique_address]] Packing packing_;
   surfaces<std::byte, layout> surfaces_{.input = {}, .output = {}, .scratch = {}};
-  bool sends_packets_ = false;
+  execution_kind kind_{};
   union {
     packets packets_;
+    eager eager_;
     slices slices_;
   };
-  static_assert(std::is_trivially_destructible_v<packets> && std::is_trivially_destructible_v<slices>);
+  static_assert(std::is_trivially_destructible_v<packets> && std::is_trivially_destructible_v<eager> &&
+                std::is_trivially_destructible_v<slices>);
   static_assert(sizeof(typename Call::element) <= Transport::slice_bytes,
                 "an element must fit into a slice (16 KiB over shared memory); send larger structs in parts");
 };
