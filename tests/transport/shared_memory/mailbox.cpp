@@ -131,6 +131,42 @@ TEST_CASE("long messages that are streamed have slots") {
   CHECK(p.b.claim_for_message(0, 0, max_close_bytes_streaming + 1, 4, true) != p.b.claim(0, 0, min_close_bytes, 4));
 }
 
+TEST_CASE("a tagged message of more than 4 KiB takes two close places, which no other message gets until it is read") {
+  pair p;
+  std::vector<std::byte*> places;
+  auto const send_filled = [&](std::size_t bytes, int value) {
+    places.push_back(p.a.claim_for_message(1, 0, bytes, 4, false));
+    std::memset(places.back(), value, bytes);
+    p.a.publish(1, 0, bytes, false, 7);
+  };
+  auto const receive = [&](std::size_t bytes, int value) {
+    arrival const got = p.b.peek(0, 0, 7);
+    REQUIRE(got.bytes == bytes);
+    for (std::size_t k = 0; k < bytes; ++k) REQUIRE(got.data[k] == static_cast<std::byte>(value));
+    p.b.release(0, 0);
+  };
+  send_filled(max_close_bytes, 1);
+  send_filled(2 * max_close_bytes, 2);  // in the third and fourth place
+  send_filled(2 * max_close_bytes, 3);  // in a slot
+  send_filled(min_close_bytes, 4);      // in the second place
+  CHECK(p.a.claim_for_message(1, 0, min_close_bytes, 4, false) != places[1] + max_close_bytes);
+  CHECK(places[1] == places[0] + 2 * max_close_bytes);
+  CHECK(places[3] == places[0] + max_close_bytes);
+  receive(max_close_bytes, 1);
+  send_filled(2 * max_close_bytes, 5);  // in a slot: the second place is in use
+  CHECK(places[4] != places[0]);
+  receive(2 * max_close_bytes, 2);
+  send_filled(2 * max_close_bytes, 6);
+  CHECK(places[5] == places[1]);
+  receive(2 * max_close_bytes, 3);
+  receive(min_close_bytes, 4);
+  receive(2 * max_close_bytes, 5);
+  receive(2 * max_close_bytes, 6);
+  // Not those of collectives.
+  CHECK(p.a.claim(1, 0, max_close_bytes + 1, 4) != places[0]);
+  CHECK(p.a.claim_for_message(1, 0, 2 * max_close_bytes + 1, 4, false) != places[0]);
+}
+
 TEST_CASE("ranks that have exchanged very many messages use close places") {
   struct aged : loopback {
     using loopback::loopback;

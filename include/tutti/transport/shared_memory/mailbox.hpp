@@ -38,30 +38,18 @@ class mailbox : public packet_rounds {
   // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line.
   std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
     bool const streams = bytes > max_close_bytes_streaming && gauge_.streams(max_close_bytes);
-    return claim_for_message(to, track, bytes, alignment, streams);
+    return claim_place(to, track, bytes, alignment, streams ? max_close_bytes_streaming : max_close_bytes);
   }
-  // The same for a caller with a gauge of its own, by which streaming stores will write the message or not.
+  // The same for a tagged message, whose sender has a gauge of its own, by which streaming stores will write it or not. It may take
+  // two close places: 8 KiB there and back take 1.8 us instead of 2.4 (Zen 4), whereas collectives would take longer.
   std::byte* claim_for_message(int to, int track, std::size_t bytes, std::size_t alignment, bool streams) noexcept {
-    sender& out = outgoing(to, track);
-    if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
-    slot& next = out.next();
-    if (bytes <= inline_bytes && alignment <= alignof(std::max_align_t)) {
-      out.claimed = payload::in_line;
-      return next.line;
-    }
-    if (bytes >= min_close_bytes && bytes <= (streams ? max_close_bytes_streaming : max_close_bytes) &&
-        find_close_place(out)) {
-      out.claimed = payload::close;
-      return out.channel->close(out.slots, out.close_place);
-    }
-    out.claimed = payload::in_slot;
-    return next.data;
+    return claim_place(to, track, bytes, alignment, streams ? max_close_bytes_streaming : 2 * max_close_bytes);
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     if (out.claimed == payload::close) {
       *reinterpret_cast<std::uint64_t*>(out.next().line) = out.close_place;
-      out.used[out.close_place] = out.published + 1;
+      for (std::uint64_t k = 0; k < close_places_for(bytes); ++k) out.used[out.close_place + k] = out.published + 1;
     }
     send(to, out, bytes, more, out.claimed, tag);
   }
@@ -250,11 +238,33 @@ class mailbox : public packet_rounds {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
   }
-  // Finds the first close place whose last message the receiver has released.
-  static bool find_close_place(sender& out) noexcept {
+  // `longest_close`: the longest message that may lie in a close place.
+  std::byte* claim_place(int to, int track, std::size_t bytes, std::size_t alignment,
+                         std::size_t longest_close) noexcept {
+    sender& out = outgoing(to, track);
+    if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
+    slot& next = out.next();
+    if (bytes <= inline_bytes && alignment <= alignof(std::max_align_t)) {
+      out.claimed = payload::in_line;
+      return next.line;
+    }
+    if (bytes >= min_close_bytes && bytes <= longest_close && find_close_places(out, close_places_for(bytes))) {
+      out.claimed = payload::close;
+      return out.channel->close(out.slots, out.close_place);
+    }
+    out.claimed = payload::in_slot;
+    return next.data;
+  }
+  // Neighbours make room for a message that is longer than one of them.
+  static std::uint64_t close_places_for(std::size_t bytes) noexcept { return bytes > max_close_bytes ? 2 : 1; }
+  // Finds the first of these whose last messages the receiver has released.
+  static bool find_close_places(sender& out, std::uint64_t count) noexcept {
     if (out.consumed != out.published) refresh(out);
-    for (out.close_place = 0; out.close_place < close_places; ++out.close_place)
-      if (static_cast<std::int64_t>(out.consumed - out.used[out.close_place]) >= 0) return true;
+    auto const free = [&out](std::uint64_t place) {
+      return static_cast<std::int64_t>(out.consumed - out.used[place]) >= 0;
+    };
+    for (out.close_place = 0; out.close_place < close_places; out.close_place += count)
+      if (free(out.close_place) && free(out.close_place + count - 1)) return true;
     return false;
   }
   void send(int to, sender& out, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
