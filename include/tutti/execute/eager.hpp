@@ -19,6 +19,8 @@ namespace tutti::detail {
 template <collective C, carries_slices Transport>
 class eager_execution : public one_step<C> {
  public:
+  static constexpr bool reads_peers = maps_memory<Transport>;  // those that send references, as slices
+
   eager_execution(Transport& transport, shape s, std::byte const* in, std::byte* out, std::size_t chunk, byte_body body,
                   std::uint32_t tag)
       : one_step<C>(transport.rank(), s, in, out, chunk, body, tag), transport_(transport) {}
