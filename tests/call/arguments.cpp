@@ -255,6 +255,21 @@ TEST_CASE("explain says what TUTTI_ALGORITHM changes") {
   ::unsetenv("TUTTI_ALGORITHM");
 }
 
+TEST_CASE(
+    "a broadcast between 2 ranks travels in packets up to 1 KiB, then in one piece; others in packets up to 2 KiB") {
+  auto const check = [](auto& comm, collective what, std::size_t bytes, protocol how) {
+    auto const found = explain<char>(comm, what, bytes, {.algorithm = algorithm_id::one_shot});
+    if (found.protocol != how) throw std::runtime_error(found.text);
+  };
+  run_threads(2, [&](auto& comm) {
+    check(comm, collective::broadcast, 1024, protocol::packet);
+    check(comm, collective::broadcast, 1500, protocol::staged);
+    check(comm, collective::broadcast, 2016, protocol::staged);
+    check(comm, collective::reduce, 2016, protocol::packet);
+  });
+  run_threads(3, [&](auto& comm) { check(comm, collective::broadcast, 2016, protocol::packet); });
+}
+
 TEST_CASE("one rank alone: every call is a copy at most") {
   run_local(1, [](auto& comm) {
     std::vector<int> a{3, 4}, b(2);

@@ -78,15 +78,18 @@ class random_sequence {
     int const late = any_rank();
     if (comm_.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(100));
     constexpr bool packets = detail::shares_packets<std::remove_reference_t<decltype(comm_.engine().transport())>>;
+    // More calls than there are sets of packets, or slots between 2 ranks.
+    bool const slots = pick(2) == 0;
+    auto const how = slots ? protocol::staged : packets ? protocol::packet : protocol::automatic;
+    std::size_t const calls = slots ? 150 : 3 * detail::far_sets_sharing_cores;
     auto c = collective::broadcast;
     int root = any_rank();
-    for (std::size_t i = 0; i < 3 * detail::far_sets_sharing_cores; ++i) {
+    for (std::size_t i = 0; i < calls; ++i) {
       if (pick(8) == 0)
         c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
       if (pick(8) == 0) root = any_rank();
       check_.template check<float>(c,
-                                   {.options = {.algorithm = algorithm_id::one_shot,
-                                                .protocol = packets ? protocol::packet : protocol::automatic},
+                                   {.options = {.algorithm = algorithm_id::one_shot, .protocol = how},
                                     .count = pick(3) == 0 ? 60 : pick(20),
                                     .root = root,
                                     .in_place = pick(2) == 0},

@@ -214,8 +214,9 @@ class account {
            p.skip(p.count()))
         ++pieces, data = p.data();
     std::size_t const bytes = part.range.count * sizeof(element);
-    bool const refers = pieces == 1 && ((trial_.how == travels::direct && bytes > inline_bytes) ||
-                                        (trial_.how == travels::pull && bytes >= 4096));
+    bool const refers =
+        pieces == 1 && !trial_.is_eager(c.me.rank) &&
+        ((trial_.how == travels::direct && bytes > inline_bytes) || (trial_.how == travels::pull && bytes >= 4096));
     trace_of(c, track).sent.push_back(
         {peer, part.more, values, refers, refers ? mine.place_of(data) : std::pair<int, std::ptrdiff_t>{}});
     channels_[{c.me.rank, peer, track}].push_back(values);
@@ -446,7 +447,7 @@ void for_each_trial(algorithm_id id, collective c, dynamic_schedule const& s, in
             if (!by_block(c) && count > slice) t.count *= static_cast<std::size_t>(s.chunks(t.of) * s.lanes(t.of));
             f(t);
             // Nobody reads what a barrier combines. A single rank does not execute a schedule.
-            if (id != algorithm_id::one_shot || c == collective::barrier || ranks == 1 || how != travels::staged ||
+            if (id != algorithm_id::one_shot || c == collective::barrier || ranks == 1 || how == travels::pull ||
                 t.count > slice)
               continue;
             for (eager_ranks const some : {eager_ranks::odd, eager_ranks::all}) {

@@ -38,16 +38,13 @@ class faulty : public Transport {
   bool struck() const noexcept { return struck_; }
 
   std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
-    send_some();
-    if (is_held(to, track) || mute()) return nullptr;
-    std::byte* const place = Transport::claim(to, track, bytes, alignment);
-    claimed_[{to, track}] = {place, alignment};
-    return place;
+    return claim_by([&] { return Transport::claim(to, track, bytes, alignment); }, to, track, alignment);
   }
-  std::byte* claim_for_message(int to, int track, std::size_t bytes, std::size_t alignment, bool) noexcept
+  std::byte* claim_for_message(int to, int track, std::size_t bytes, std::size_t alignment, bool streams) noexcept
     requires detail::prefetches_messages<Transport>
   {
-    return claim(to, track, bytes, alignment);
+    return claim_by([&] { return Transport::claim_for_message(to, track, bytes, alignment, streams); }, to, track,
+                    alignment);
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     befall(to, track, bytes, tag,
@@ -104,6 +101,15 @@ class faulty : public Transport {
     unsigned looks;  // polls until it leaves
     std::function<void()> send;
   };
+
+  template <class Claim>
+  std::byte* claim_by(Claim const& transports, int to, int track, std::size_t alignment) noexcept {
+    send_some();
+    if (is_held(to, track) || mute()) return nullptr;
+    std::byte* const place = transports();
+    claimed_[{to, track}] = {place, alignment};
+    return place;
+  }
 
   bool mute() const noexcept { return plan_.what == mishap::mute && struck_; }
 

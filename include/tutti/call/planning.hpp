@@ -79,13 +79,6 @@ std::size_t longest_packet(request const& r, int ranks) {
   else return 0;
 }
 
-// Whether a message that packets could carry is faster in one piece. 2 KiB by broadcast between 2 ranks take 0.18 us then, and 0.4 in
-// packets, whose reader looks at the flag of each line.
-template <class Transport>
-bool prefers_one_piece(request const& r, int ranks) {
-  return shares_packets<Transport> && r.what == collective::broadcast && ranks == 2 && r.bytes() > 1024;
-}
-
 // The plan of a request, by one of these schedules. Throws bad_argument if the request is impossible.
 template <class Transport>
 [[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, schedule_finder& schedules,
@@ -136,7 +129,8 @@ template <class Transport>
     refuse(on.rank(), "protocol pull needs ranks that can read each other's memory, which the system does not allow",
            "use another protocol, or check kernel.yama.ptrace_scope and the seccomp rules of the container", where);
   bool const pulls = chosen.how == protocol::pull && fetchable;
-  protocol const small = prefers_one_piece<Transport>(r, on.ranks()) ? protocol::staged : protocol::packet;
+  bool const in_one_piece = shares_packets<Transport> && is_faster_in_one_piece(r.what, on.ranks(), r.bytes());
+  protocol const small = in_one_piece ? protocol::staged : protocol::packet;
   protocol const best = packets ? small : pulls ? protocol::pull : protocol::automatic;
   protocol const how = r.how != protocol::automatic ? r.how : best;
   request agreed = r;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -53,17 +54,17 @@ void place_windows(engine<Transport>& on, access& travel, int tracks, surfaces<s
   in.windows = out.windows = slice_windows(on.windows.at_least(all), slice, on.rank(), on.ranks());
 }
 
-// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `bytes`: of the
-// message; where chunks are blocks, the surfaces have their layouts already.
+// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. Where chunks
+// are blocks, the surfaces have their layouts already.
 template <class Transport, class Layout>
 access arrange(engine<Transport>& on, request const& r, protocol how, shape const& s, dynamic_schedule const& schedule,
-               byte_body body, surfaces<std::byte, Layout>& memory, std::size_t bytes) {
+               byte_body body, surfaces<std::byte, Layout>& memory) {
   std::size_t const element_bytes = body.loop->element_bytes;
   if (!by_block(r.what)) {
     std::size_t const grain = element_bytes < cache_line ? cache_line - cache_line % element_bytes : element_bytes;
     int const lanes = schedule.lanes(s), chunks = schedule.chunks(s);
     for (layout* const where : {&memory.input.where, &memory.output.where, &memory.scratch.where})
-      where->become_whole(bytes, lanes, chunks, grain);
+      where->become_whole(r.bytes(), lanes, chunks, grain);
   }
   if (schedule.scratch) {
     std::size_t const slot = body.whole_elements(Transport::slice_bytes);
@@ -117,17 +118,19 @@ template <class Transport, class Memory>
 execution_kind kind_of(engine<Transport>& on, plan const& p, request const& r, Memory const& memory) {
   if constexpr (may_be_eager<Transport, Memory>) {
     if (p.how == protocol::packet) return shares_packets<Transport> ? execution_kind::packets : execution_kind::eager;
-    if constexpr (maps_memory<Transport> && !is_gapped<Memory>)
-      if (p.algorithm == algorithm_id::one_shot && p.how != protocol::pull && r.count > 0 &&
-          r.bytes() <= Transport::slice_bytes &&
-          (p.how == protocol::staged || !on.transport().is_shared(memory.in, r.bytes())))
+    if constexpr (maps_memory<Transport>) {
+      constexpr std::size_t longest = is_gapped<Memory> ? max_packet_bytes : Transport::slice_bytes;
+      bool stages = p.how == protocol::staged;
+      if constexpr (!is_gapped<Memory>)
+        stages |= p.how != protocol::pull && !on.transport().is_shared(memory.in, r.bytes());
+      if (stages && p.algorithm == algorithm_id::one_shot && r.count > 0 && r.bytes() <= longest)
         return execution_kind::eager;
+    }
   }
   return execution_kind::slices;
 }
 
 // The execution of a call by packets, by eager messages, and by the slices of its schedule. The surfaces must stay where they are.
-// `bytes`: of the message.
 template <collective C, class Transport>
 [[gnu::always_inline]] inline packet_execution<C, Transport> packets_of(engine<Transport>& on,
                                                                         begun_call<Transport> const& begun,
@@ -147,11 +150,13 @@ template <collective C, class Transport>
 template <class Transport, class Layout = layout>
 using slices_for = execution<Transport, dynamic_schedule, byte_body, Layout>;
 template <class Transport, class Layout>
-[[gnu::always_inline]] inline slices_for<Transport, Layout> slices_of(
-    engine<Transport>& on, begun_call<Transport> const& begun, request const& r, dynamic_schedule const& schedule,
-    byte_body body, surfaces<std::byte, Layout>& memory, std::size_t bytes) {
+[[gnu::always_inline]] inline slices_for<Transport, Layout> slices_of(engine<Transport>& on,
+                                                                      begun_call<Transport> const& begun,
+                                                                      request const& r,
+                                                                      dynamic_schedule const& schedule, byte_body body,
+                                                                      surfaces<std::byte, Layout>& memory) {
   shape const s{on.ranks(), r.root, !r.commutative};
-  access const travel = arrange(on, r, begun.plan().how, s, schedule, body, memory, bytes);
+  access const travel = arrange(on, r, begun.plan().how, s, schedule, body, memory);
   return slices_for<Transport, Layout>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(), travel,
                                        r.ragged && r.counts == 0);
 }
@@ -194,7 +199,7 @@ template <collective C, class Transport, class Memory>
     }
   surfaces<std::byte, layout_for<Memory>> memory{.input = {}, .output = {}, .scratch = {}};
   buffers.lay_out(memory, r, on.rank(), on.ranks());
-  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory, r.bytes());
+  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory);
   begun.drive(slices);
 }
 
@@ -250,7 +255,7 @@ slices_for<Transport, layout_for<Memory>> call_in_bytes<C, Transport, Memory>::s
     engine<Transport>& on, begun_call<Transport> const& begun, request const& r, byte_body body, Memory const& memory,
     surfaces<std::byte, layout_for<Memory>>& surfaces) {
   memory.lay_out(surfaces, r, on.rank(), on.ranks());
-  return slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, surfaces, r.bytes());
+  return slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, surfaces);
 }
 
 // The buffers of a call that are the same for all element types.

@@ -14,7 +14,7 @@
 
 namespace tutti::detail {
 
-// One rank's part of the call, on contiguous arrays. Those who derive from it move the messages.
+// One rank's part of the call, on contiguous arrays. Derived classes move the messages.
 template <collective C>
 class one_step {
  public:
@@ -52,7 +52,7 @@ class one_step {
     return out_ + (collects(C) ? static_cast<std::size_t>(peer) * chunk_ : 0);
   }
 
-  // Calls f(k, peer) for each source but this rank, while it returns true. Goes on with the next where it left off.
+  // Calls f(peer) for each source except this rank, until it returns false. The next call resumes with that source.
   template <class F>
   bool for_each_source(F&& f) {
     for (; next_ < step_.from.count; ++next_) {
@@ -66,8 +66,8 @@ class one_step {
   void keep_own() noexcept {
     if (contributes() && place_of(rank_) != own()) std::memcpy(place_of(rank_), own(), chunk_);
   }
-  // Combines what has arrived from the sources, in their order; `arrived` tells where. `raw`: this rank's own part has not passed
-  // through the operation's prologue.
+  // Combines what has arrived from the sources, in their order. `arrived(peer)` is where a peer's values are. `raw`: this rank's own
+  // values have not passed through the operation's prologue.
   template <class Where>
   void combine(bool raw, Where const& arrived) {
     std::byte const* sources[max_ranks];

@@ -41,12 +41,13 @@ constexpr std::size_t slots_of(int ranks, int track) {
 // Messages of these sizes have few places, which stay in the first-level caches of both ranks. A sender takes the first place whose
 // message has been read, so messages that are answered all use the same one: then 2 KiB take 0.26 us instead of 0.35 in four that
 // rotate, in a program that only writes and reads. Messages in a row take 0.13 us instead of 0.21 in slots (Zen 4). Shorter messages
-// gain nothing. A tagged message of up to 8 KiB takes two neighbours. A sender that is further ahead of its receiver uses slots, and so
+// gain nothing. A tagged message of 4 to 8 KiB takes two neighbours. A sender that is further ahead of its receiver uses slots, and so
 // do long messages that are streamed.
 inline constexpr std::size_t min_close_bytes = 1024 + cache_line;
 inline constexpr std::size_t max_close_bytes = 4096 + cache_line;  // with the head of a tagged message
 inline constexpr std::size_t max_close_bytes_streaming = 2048 + cache_line;
 inline constexpr std::size_t close_places = 4;
+static_assert(close_places % 2 == 0);
 
 enum class payload : std::uint16_t { in_slot, in_line, close, reference, foreign };
 
@@ -98,8 +99,8 @@ struct alignas(cache_line) call_record {
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> word[words];
 };
-// How many calls of a rank a flight record contains. It exceeds the number of calls by which packets let a rank run
-// ahead, so the call in which the others wait is always on record.
+// How many calls of a rank a flight record contains. It exceeds the number of calls by which packets let a rank run ahead, so the call
+// in which the others wait is on record. Slots let a root run further ahead of its receivers.
 inline constexpr std::size_t records = 64;
 static_assert(records > far_sets_sharing_cores);
 

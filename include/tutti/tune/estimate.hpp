@@ -71,9 +71,10 @@ inline constexpr std::uint64_t undisturbed_readers = 8;
 // takes half the time of a slot, because flag and data share a line, and its sender writes it once, whatever the number of receivers.
 [[gnu::cold]] std::uint64_t time_in_memory(estimated_work const& w, problem const& p, costs const& c, protocol how);
 
-// Whether packets carry a call through shared memory.
+// Whether packets carry a call through shared memory if it names no protocol.
 constexpr bool is_packet(algorithm_id id, problem const& p) {
-  return id == algorithm_id::one_shot && !p.ragged && p.bytes <= longest_shared_packet(p.what, p.ranks);
+  return id == algorithm_id::one_shot && !p.ragged && p.bytes <= longest_shared_packet(p.what, p.ranks) &&
+         !is_faster_in_one_piece(p.what, p.ranks, p.bytes);
 }
 
 // Ranks do not know which kind of memory their peers use, so the time is the mean for private memory and for memory that peers read in

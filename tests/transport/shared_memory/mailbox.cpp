@@ -151,6 +151,7 @@ TEST_CASE("a tagged message of more than 4 KiB takes two close places, which no 
   send_filled(min_close_bytes, 4);      // in the second place
   CHECK(p.a.claim_for_message(1, 0, min_close_bytes, 4, false) != places[1] + max_close_bytes);
   CHECK(places[1] == places[0] + 2 * max_close_bytes);
+  CHECK((places[2] < places[0] || places[2] >= places[0] + close_places * max_close_bytes));
   CHECK(places[3] == places[0] + max_close_bytes);
   receive(max_close_bytes, 1);
   send_filled(2 * max_close_bytes, 5);  // in a slot: the second place is in use

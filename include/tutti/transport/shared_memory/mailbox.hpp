@@ -40,8 +40,8 @@ class mailbox : public packet_rounds {
     bool const streams = bytes > max_close_bytes_streaming && gauge_.streams(max_close_bytes);
     return claim_place(to, track, bytes, alignment, streams ? max_close_bytes_streaming : max_close_bytes);
   }
-  // The same for a tagged message, whose sender has a gauge of its own, by which streaming stores will write it or not. It may take
-  // two close places: 8 KiB there and back take 1.8 us instead of 2.4 (Zen 4), whereas collectives would take longer.
+  // The same for a tagged message. `streams`: whether the sender, which has a gauge of its own, will write it with streaming stores. It
+  // may take two close places: 8 KiB there and back take 1.8 us instead of 2.4 (Zen 4), whereas collectives would take longer.
   std::byte* claim_for_message(int to, int track, std::size_t bytes, std::size_t alignment, bool streams) noexcept {
     return claim_place(to, track, bytes, alignment, streams ? max_close_bytes_streaming : 2 * max_close_bytes);
   }
@@ -257,7 +257,7 @@ class mailbox : public packet_rounds {
   }
   // Neighbours make room for a message that is longer than one of them.
   static std::uint64_t close_places_for(std::size_t bytes) noexcept { return bytes > max_close_bytes ? 2 : 1; }
-  // Finds the first of these whose last messages the receiver has released.
+  // Finds the first `count` neighbours whose last messages the receiver has released.
   static bool find_close_places(sender& out, std::uint64_t count) noexcept {
     if (out.consumed != out.published) refresh(out);
     auto const free = [&out](std::uint64_t place) {
