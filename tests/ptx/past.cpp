@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ptx/past.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
-#include <tuple>
+#include <vector>
 
 namespace tutti::testing::ptx {
 
 namespace {
 
-bool by_thread(stamp const& a, stamp const& b) { return std::tie(a.block, a.thread) < std::tie(b.block, b.thread); }
+std::uint64_t key(std::uint32_t block, std::uint16_t thread) { return std::uint64_t{block} << 16 | thread; }
+bool by_thread(stamp const& a, stamp const& b) { return key(a.block, a.thread) < key(b.block, b.thread); }
 
 // The entry of the same block and thread, which is made if there is none.
 stamp& entry_of(std::vector<stamp>& sorted, stamp const& like) {
@@ -17,11 +20,15 @@ stamp& entry_of(std::vector<stamp>& sorted, stamp const& like) {
   return *sorted.insert(at, like);
 }
 stamp const* find(std::vector<stamp> const& sorted, std::uint32_t block, std::uint16_t thread) {
-  stamp like;
-  like.block = block;
-  like.thread = thread;
-  auto const at = std::lower_bound(sorted.begin(), sorted.end(), like, by_thread);
-  return at != sorted.end() && at->same_thread(like) ? &*at : nullptr;
+  // std::lower_bound would branch on each comparison, and mispredict half of these branches.
+  std::uint64_t const wanted = key(block, thread);
+  stamp const* at = sorted.data();
+  for (std::size_t left = sorted.size(); left > 1;) {
+    std::size_t const half = left / 2;
+    at += key(at[half].block, at[half].thread) <= wanted ? half : 0;
+    left -= half;
+  }
+  return !sorted.empty() && key(at->block, at->thread) == wanted ? at : nullptr;
 }
 
 // Joins two sorted lists; of two entries for the same thread, the later one remains.
