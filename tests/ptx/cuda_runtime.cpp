@@ -172,6 +172,7 @@ class runtime {
     } else {
       host_.learn(machine_.told());
       stream.jobs.push_back({what(), host_.release()});
+      sleeps_until_ = {};
     }
     ensure_helper();
   }
@@ -181,6 +182,7 @@ class runtime {
     std::lock_guard const lock(guard_);
     last_advance_ = std::chrono::steady_clock::now();
     if (sticky_ != cudaSuccess) return false;
+    if (last_advance_ < sleeps_until_) return true;
     try {
       std::vector<CUstream_st*> all(streams_.begin(), streams_.end());
       for (std::size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[machine_.random(k)]);
@@ -193,7 +195,9 @@ class runtime {
         }
         left |= !s->jobs.empty();
       }
+      if (machine_.stalls()) steps /= 8;
       for (int k = 0; k < steps && !machine_.idle(); ++k) machine_.step();
+      sleep_if_stalled();
       return left;
     } catch (ptx::fault const& e) {
       std::fprintf(stderr, "PTX machine: %s\n", e.what());
@@ -221,7 +225,7 @@ class runtime {
         if (done()) return cudaSuccess;
         advance(1000);
       }
-      std::this_thread::yield();
+      rest();
     }
   }
   cudaError_t wait_for_all() {
@@ -318,10 +322,29 @@ class runtime {
           std::lock_guard const lock(guard_);
           work = std::chrono::steady_clock::now() - last_advance_ > std::chrono::milliseconds{20};
         }
-        while (work && advance(1000)) std::this_thread::yield();
+        while (work && advance(1000)) rest();
       }
     }).detach();
   }
+
+  // Threads of kernels that poll for what the host or another process does would take the core from it. While they do, the GPUs sleep
+  // as long as they have been waiting, up to a limit. An operation that the host enqueues wakes them.
+  void sleep_if_stalled() {
+    auto const now = std::chrono::steady_clock::now();
+    if (!machine_.stalls()) stalled_since_ = now;
+    else sleeps_until_ = now + std::min<std::chrono::steady_clock::duration>(now - stalled_since_, longest_sleep);
+  }
+  // For a thread of the host, between two calls of advance.
+  void rest() {
+    std::unique_lock lock(guard_);
+    auto const until = sleeps_until_;
+    lock.unlock();
+    if (std::chrono::steady_clock::now() < until) std::this_thread::sleep_until(until);
+    else std::this_thread::yield();
+  }
+
+  static constexpr std::chrono::milliseconds longest_sleep{3};
+  std::chrono::steady_clock::time_point stalled_since_{}, sleeps_until_{};
 
   int gpus_;
   std::recursive_mutex guard_;

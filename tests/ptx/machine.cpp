@@ -222,12 +222,20 @@ void machine::report_deadlock() const {
   throw fault(fault::deadlock, text);
 }
 
-// Steps alone do not tell: kernels may wait for the host, which takes a second or two to find that a rank is missing.
+bool machine::stalls() const {
+  std::size_t threads = 0;
+  for (auto const& b : running_) threads += b->runnable_.size();
+  return idle_steps_ > 3000 + 100 * threads;
+}
+
+// Steps alone do not tell: kernels may wait for the host, which takes a second or two to find that a rank is missing. Meanwhile the
+// runtime takes few steps.
 bool machine::is_deadlocked() {
-  static constexpr std::uint64_t some = 1'000'000, many = 20'000'000;
-  static constexpr std::chrono::seconds long_time{5};
+  static constexpr std::uint64_t some = 10'000, many = 100'000;
+  static constexpr std::chrono::seconds long_time{30};
   if (idle_steps_ == some) idle_since_ = std::chrono::steady_clock::now();
-  return idle_steps_ > many && idle_steps_ % 1024 == 0 && std::chrono::steady_clock::now() - idle_since_ > long_time;
+  return idle_steps_ > many && idle_steps_ % 64 == 0 && stalls() &&
+         std::chrono::steady_clock::now() - idle_since_ > long_time;
 }
 
 void machine::step() {

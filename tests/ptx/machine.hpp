@@ -328,6 +328,8 @@ class machine {
   bool idle() const { return running_.empty() && waiting_.empty(); }
   // Runs some thread for a while. Throws fault.
   void step();
+  // Many turns of each thread have changed nothing that another one may wait for: only the host or another process can.
+  bool stalls() const;
 
  private:
   friend class thread;
