@@ -46,7 +46,7 @@ class eager_execution : public one_step<C> {
   // The elements pass through the operation's prologue, if it has one.
   void write(std::byte const* from, std::byte* to) {
     if (base::combines_values && body_.prepares()) {
-      body_(&from, 1, &to, 1, chunk_, {.prepare = 0});
+      body_(&from, 1, &to, 1, chunk_, stage{.prepare = 0});
     } else if constexpr (maps_memory<Transport>) {
       auto const trial = transport_.gauge().begin(chunk_);
       copy(one_thread{}, from, &to, 1, chunk_, trial.stream);
@@ -61,7 +61,9 @@ class eager_execution : public one_step<C> {
     arrival const a = transport_.peek(peer, 0, tag_);
     if (a.state == arrival::nothing) return false;
     if (!a || a.bytes != chunk_ || a.more) {
-      violation_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_};
+      // nvcc loses designators where it has to deduce the type, so stage and protocol_violation are named.
+      violation_ =
+          protocol_violation{.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_};
       return false;
     }
     if constexpr (!base::combines_values) {

@@ -93,7 +93,7 @@ class packet_execution : public one_step<C> {
       if (word != word_) {
         waited_ = true;
         if (static_cast<std::uint32_t>(word) == static_cast<std::uint32_t>(word_))
-          violation_ = {.peer = peer, .other_call = true};
+          violation_ = protocol_violation{.peer = peer, .other_call = true};
         return false;
       }
       __builtin_prefetch(line + lines_ahead);
@@ -132,7 +132,7 @@ class packet_execution : public one_step<C> {
   void prepare() {
     if (!sends() && !contributes()) return;
     std::byte* const prepared = arrived(rank_);
-    body_(&in_, 1, &prepared, 1, shown_bytes(), {.prepare = 0});
+    body_(&in_, 1, &prepared, 1, shown_bytes(), stage{.prepare = 0});
     in_ = prepared;
   }
 
