@@ -32,7 +32,7 @@ void compare_blocks(engine<Transport>& on, begun_call<Transport>& begun, request
   if (C == collective::gather) sizes.input = {from + own, blocks.only(rank)};
   if (C == collective::scatter) sizes.output = {to + own, blocks.only(rank)};
   request const asked{.what = C, .root = r.root};
-  auto told = slices_of(on, begun, asked, dynamic_schedule::of<schedule<one_shot, C>>(), moving{}.in_bytes(), sizes, 0);
+  auto told = slices_of(on, begun, asked, dynamic_schedule::of<schedule<one_shot, C>>(), moving{}.in_bytes(), sizes);
   begun.drive(told);
   for (int q = 0; q < ranks && takes; ++q) {
     if (C == collective::scatter && q != rank) continue;
