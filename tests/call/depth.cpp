@@ -34,7 +34,7 @@ thread_local int measuring_sum::least;
 
 }  // namespace
 
-TEST_CASE("an all_reduce passes 12 functions on its way to the loop, or 15 if it travels in slices") {
+TEST_CASE("an all_reduce passes at most 12 to 15 functions on its way to the loop, by how it travels") {
   struct trial {
     std::size_t count;
     protocol how;

@@ -208,13 +208,7 @@ template <collective C, class Transport, class Memory>
 template <collective C, class Transport, class Memory>
 struct call_in_bytes {
   static void complete(engine<Transport>& on, call_terms const& call, byte_body body, Memory const& memory);
-  // For calls that are only started.
-  static packet_execution<C, Transport> packets(engine<Transport>& on, begun_call<Transport> const& begun,
-                                                request const& r, byte_body body, Memory const& memory)
-    requires may_be_packets<Transport, Memory>;
-  static eager_execution<C, Transport> eager(engine<Transport>& on, begun_call<Transport> const& begun,
-                                             request const& r, byte_body body, Memory const& memory)
-    requires may_be_eager<Transport, Memory>;
+  // For a call that is only started.
   static slices_for<Transport, layout_for<Memory>> slices(engine<Transport>& on, begun_call<Transport> const& begun,
                                                           request const& r, byte_body body, Memory const& memory,
                                                           surfaces<std::byte, layout_for<Memory>>& surfaces);
@@ -229,26 +223,6 @@ void call_in_bytes<C, Transport, Memory>::complete(engine<Transport>& on, call_t
 } catch (...) {
   on.stop_in_flight_if_faulty();
   throw;
-}
-template <collective C, class Transport, class Memory>
-packet_execution<C, Transport> call_in_bytes<C, Transport, Memory>::packets(engine<Transport>& on,
-                                                                            begun_call<Transport> const& begun,
-                                                                            request const& r, byte_body body,
-                                                                            Memory const& memory)
-  requires may_be_packets<Transport, Memory>
-{
-  auto const& all = pack<C>(on, memory);
-  return packets_of<C>(on, begun, r, body, all.in, all.out);
-}
-template <collective C, class Transport, class Memory>
-eager_execution<C, Transport> call_in_bytes<C, Transport, Memory>::eager(engine<Transport>& on,
-                                                                         begun_call<Transport> const& begun,
-                                                                         request const& r, byte_body body,
-                                                                         Memory const& memory)
-  requires may_be_eager<Transport, Memory>
-{
-  auto const& all = pack<C>(on, memory);
-  return eager_of<C>(on, begun, r, body, all.in, all.out);
 }
 template <collective C, class Transport, class Memory>
 slices_for<Transport, layout_for<Memory>> call_in_bytes<C, Transport, Memory>::slices(

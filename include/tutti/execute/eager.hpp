@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/one_step.hpp"
+#include "tutti/reduce/combine.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/store_gauge.hpp"
@@ -19,8 +21,8 @@ namespace tutti::detail {
 template <collective C, carries_slices Transport>
 class eager_execution : public one_step<C> {
  public:
-  static constexpr bool reads_peers =
-      maps_memory<Transport>;  // peers that run the general execution may send references
+  // Peers that run the general execution may send references.
+  static constexpr bool reads_peers = maps_memory<Transport>;
 
   eager_execution(Transport& transport, shape s, std::byte const* in, std::byte* out, std::size_t chunk, byte_body body,
                   std::uint32_t tag)

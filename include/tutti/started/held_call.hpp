@@ -66,12 +66,15 @@ class held_call final : public queued_call<Transport> {
     kind_ = kind_of(this->engine_, begun.plan(), c.asked, memory);
     if constexpr (may_be_packets)
       if (kind_ == execution_kind::packets) {
-        ::new (&packets_) packets(parts::packets(this->engine_, begun, c.asked, c.body.in_bytes(), memory));
+        auto const& all = pack<Call::what>(this->engine_, memory);
+        ::new (&packets_)
+            packets(packets_of<Call::what>(this->engine_, begun, c.asked, c.body.in_bytes(), all.in, all.out));
         return;
       }
     if constexpr (may_be_eager)
       if (kind_ == execution_kind::eager) {
-        ::new (&eager_) eager(parts::eager(this->engine_, begun, c.asked, c.body.in_bytes(), memory));
+        auto const& all = pack<Call::what>(this->engine_, memory);
+        ::new (&eager_) eager(eager_of<Call::what>(this->engine_, begun, c.asked, c.body.in_bytes(), all.in, all.out));
         return;
       }
     surfaces_ = {.input = {}, .output = {}, .scratch = {}};
