@@ -74,7 +74,8 @@ TEST_CASE("what is measured at start is the same at all ranks, and explain says 
   ::setenv("TUTTI_TOPOLOGY", "", 1);
   run_local(2, [](auto& comm) {
     std::string const text = topology_of(comm).text();
-    expect(text.find("(fitted to collectives)") != text.npos, text);
+    // The built-in table for this processor may have been measured with links.
+    expect(text.find("(fitted to collectives)") != text.npos || text.find("(measured)") != text.npos, text);
   });
   ::unsetenv("TUTTI_TOPOLOGY");
 }

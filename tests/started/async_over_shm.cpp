@@ -42,6 +42,34 @@ TEST_CASE("started calls end with an error over shm") {
   }
 }
 
+// An exception releases the memory of rank 0 before its communicator learns of it, and rank 1 fetches in between.
+TEST_CASE("a rank whose peer has released memory because of an exception names that peer, not the memory") {
+  struct pause {
+    std::chrono::milliseconds time{};
+    ~pause() { std::this_thread::sleep_for(time); }
+  };
+  auto const run = [](auto& all) {
+    if (!all.engine().transport().pulls()) return;  // the system does not let ranks read each other's memory
+    bool const thrower = all.rank() == 0;
+    try {
+      auto comm = of_all(all);
+      pause const later{std::chrono::milliseconds(thrower ? 200 : 0)};
+      std::vector<int> data(2000000, 1);
+      if (!thrower) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // its memory is gone by then
+      work const started =
+          all_reduce(async(comm), data, sum{}, {.algorithm = algorithm_id::two_shot, .protocol = protocol::pull});
+      if (thrower) throw std::runtime_error("enough");
+      work(started).wait();
+      expect(false, "a call of a rank that gave up has ended");
+    } catch (error const& e) {
+      expect_error(e, error_code::rank_left, "rank 0 gave up");
+    } catch (std::runtime_error const&) {
+      expect(thrower, "another rank has thrown");
+    }
+  };
+  CHECK_NOTHROW(run_local(2, run));
+}
+
 TEST_CASE("a rank that is killed ends the calls that were started, whoever looks") {
   for (bool const thread : {false, true}) {
     auto const run = [&](auto& all) {

@@ -98,6 +98,9 @@ class faults {
 
   // Returns a fault that is already known. Tells peers that this rank still waits in its call.
   [[gnu::cold]] std::optional<fault> poll_fault();
+  // Called where this rank cannot read memory of a peer, before it raises that as a fault. The peer may have released the memory because
+  // an exception makes it give up, which it says soon after; so this waits up to a second for a fault, which is then the first one.
+  [[gnu::cold]] void wait_for_fault_of(int peer);
 
   // What the ranks are doing.
   peer_states<Transport> states() const { return {*transport_, notices_}; }
@@ -242,6 +245,17 @@ std::optional<fault> faults<Transport>::poll_fault() {
   if constexpr (tutti::detail::queries_peers<Transport>) transport_->poll_notices();
   if (!notices_->faulty()) return {};
   return notices_->find_fault();
+}
+
+template <transport Transport>
+void faults<Transport>::wait_for_fault_of(int peer) {
+  wait_until_done(
+      [&] {
+        bool const gone = transport_->left(peer) || transport_->lost(peer);
+        return poll_fault() || gone ? progress::done : progress::stuck;
+      },
+      transport_->waits(), deadline::after(std::chrono::seconds(1)),
+      [&](auto const& ready) { transport_->nap(ready); });
 }
 
 template <transport Transport>

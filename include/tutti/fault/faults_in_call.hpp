@@ -169,11 +169,13 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
 
 template <transport Transport>
 void faults_in_call<Transport>::report(protocol_violation const& s, std::source_location where) {
-  if (s.refused != 0)
+  if (s.refused != 0) {
+    this->wait_for_fault_of(s.peer);
     this->raise({error_code::system, rank(), s.peer,
                  join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused),
                        ", in ", this_call()})},
                 where, this->in_call);
+  }
   query_peers(where);
   if (std::uint64_t const call = states().first_disagreement(s.peer, sequence()); s.other_call && call != 0)
     raise_mismatch(s.peer, call, where);

@@ -88,10 +88,12 @@ class message_faults {
                   " was lost, truncated, repeated or damaged"}),
             where);
     std::string const type = type_name(m.from, m.type), sender = join({"rank ", m.from, ", tag ", m.tag});
-    if (m.read_error != 0)
+    if (m.read_error != 0) {
+      engine_.wait_for_fault_of(m.from);
       raise(error_code::system, m.from,
             join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.read_error)}),
             where, circumstance::message);
+    }
     transfer const& r = *m.receive;
     std::string_view const place = !m.on_device ? r.bytes == 0 && r.device_bytes > 0 ? ", by way of the host," : ""
                                    : r.device_bytes == 0 ? ", in memory of a device, which a host cannot receive,"
