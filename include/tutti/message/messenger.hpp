@@ -28,7 +28,7 @@ namespace tutti::detail {
 // - fetches it through the kernel, if the sender is not polling;
 // - otherwise requests slices, which both ranks copy at the same time: 128 KiB take 3 us (12 through the kernel), 8 MiB
 //   0.2 ms (1.4), on an AMD EPYC (Zen 5). If the sender stops polling, the receiver fetches the rest, and a receiver that
-//   stops waiting first completes the slices that it has requested.
+//   stops waiting first receives slices until the sender has room for those that are missing.
 //
 // So memory stays bounded, except for an offer of 48 bytes per unfinished send, and earlier messages never keep a later one
 // from being matched: no order of calls can block another.
@@ -149,10 +149,12 @@ class messenger : message_receiver<Transport> {
     if constexpr (reads_peers)
       if (sliced_.any_readable(with)) fetch_overdue(with);
   }
-  // A peer that was asked for slices while it waited may be blocked until they are taken: complete them before leaving.
+  // A peer that was asked for slices while it waited may be blocked until some are taken. If it has room for all that are missing, it is
+  // not: 64 receives of 32 KiB in a row, each of which used to complete its slices, took 410 us instead of 240 (Emerald Rapids).
   void finish_slices() {
     bool any = moved_;
-    for (int polls = 0; sliced_.any_readable() && polls < 2 * polls_if_responsive && !failure_; ++polls) {
+    for (int polls = 0; sliced_.any_readable() && sliced_.exceed_room() && polls < 2 * polls_if_responsive && !failure_;
+         ++polls) {
       pause_briefly();
       moved_ = false;
       move();

@@ -38,7 +38,10 @@ class message_receiver : protected message_sender<Transport> {
   static constexpr int polls_if_responsive = 1000, polls_if_not = 50;
 
   explicit message_receiver(Transport& transport)
-      : sender(transport), unmatched_(transport.ranks()), sliced_(transport.ranks()) {}
+      : sender(transport),
+        unmatched_(transport.ranks()),
+        sliced_(transport.ranks(), Transport::slice_bytes - message_head::slice_head_bytes,
+                room_for_slices(transport)) {}
 
   // Only while something is awaited: other messages stay in the channel rather than being copied twice.
   void drain(int from) {
@@ -268,7 +271,7 @@ class message_receiver : protected message_sender<Transport> {
     std::size_t const n = std::min(a.bytes - message_head::slice_head_bytes, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::slice_head_bytes, n);
     of(from).polls = 0;
-    r.moved += n;
+    sliced_.store(r, n);
     if (r.moved < r.got) return;
     forget_slices(r);
     end(r);
@@ -279,6 +282,10 @@ class message_receiver : protected message_sender<Transport> {
   message_failure failure_;
 
  private:
+  static std::size_t room_for_slices(Transport const& transport) noexcept {
+    if constexpr (reads_peers) return transport.slots(track_of_slices);
+    else return 0;  // of no interest
+  }
   // The kernel reads less than 2 GiB per call.
   static constexpr std::size_t max_fetched = std::size_t{1} << 30;
 };

@@ -15,7 +15,9 @@ namespace tutti::detail {
 // Address and source must not change while a receive is listed here.
 class sliced_receives {
  public:
-  explicit sliced_receives(int peers) : peers_(static_cast<std::size_t>(peers)) {}
+  // `slice`: bytes of a message in each slice; `room`: slices that a sender can send before any is received.
+  sliced_receives(int peers, std::size_t slice, std::size_t room)
+      : peers_(static_cast<std::size_t>(peers)), slice_(slice), room_(room) {}
 
   void add(transfer& r) {
     receives_.push_back(&r);
@@ -25,10 +27,16 @@ class sliced_receives {
     std::erase(receives_, &r);
     count(r, -1);
   }
+  // A slice of n bytes has arrived.
+  void store(transfer& r, std::size_t n) noexcept {
+    std::size_t const before = slices_of(r);
+    r.moved += n;
+    change(of(r.source).slices, slices_of(r) - before);
+  }
   void clear() {
     receives_.clear();
     std::fill(peers_.begin(), peers_.end(), counts{});
-    readable_ = 0;
+    readable_ = exceeded_ = 0;
   }
 
   transfer* find(std::uint64_t id) const {
@@ -43,17 +51,28 @@ class sliced_receives {
   }
   bool any(int from) const noexcept { return !receives_.empty() && of(from).all > 0; }
   bool any_readable() const noexcept { return readable_ > 0; }
+  // Whether a sender has been asked for more slices than it can send before some are received.
+  bool exceed_room() const noexcept { return exceeded_ > 0; }
   bool any_readable(int from) const noexcept { return readable_ > 0 && of(from).readable > 0; }
 
  private:
   struct counts {
     int all = 0, readable = 0;
+    std::size_t slices = 0;  // that have not arrived
   };
 
   counts const& of(int from) const noexcept { return peers_[static_cast<std::size_t>(from)]; }
+  counts& of(int from) noexcept { return peers_[static_cast<std::size_t>(from)]; }
+  std::size_t slices_of(transfer const& r) const noexcept { return (r.got - r.moved + slice_ - 1) / slice_; }
+  void change(std::size_t& slices, std::size_t more) noexcept {
+    exceeded_ -= slices > room_;
+    slices += more;
+    exceeded_ += slices > room_;
+  }
   void count(transfer const& r, int one) noexcept {
-    counts& from = peers_[static_cast<std::size_t>(r.source)];
+    counts& from = of(r.source);
     from.all += one;
+    change(from.slices, static_cast<std::size_t>(one) * slices_of(r));
     if (r.address == 0) return;
     from.readable += one;
     readable_ += one;
@@ -61,7 +80,9 @@ class sliced_receives {
 
   std::vector<transfer*> receives_;
   std::vector<counts> peers_;
+  std::size_t slice_, room_;
   int readable_ = 0;
+  int exceeded_ = 0;  // peers
 };
 
 }  // namespace tutti::detail

@@ -80,6 +80,8 @@ class mailbox : public packet_rounds {
     *reinterpret_cast<std::uint64_t*>(out.next().line) = reinterpret_cast<std::uintptr_t>(data);
     send(to, out, bytes, more, payload::foreign, tag);
   }
+  // How many messages a channel holds.
+  std::size_t slots(int track) const noexcept { return slots_of(ranks_, track); }
   // The number of messages published to a peer, and whether it has released the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
   bool consumed(int to, int track, std::uint64_t count) noexcept {
