@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/mesh.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -256,18 +257,29 @@ TEST_CASE("explain says what TUTTI_ALGORITHM changes") {
 }
 
 TEST_CASE(
-    "a broadcast between 2 ranks travels in packets up to 1 KiB, then in one piece; others in packets up to 2 KiB") {
+    "a broadcast between 2 ranks travels in packets up to 1 KiB, then in one piece; others in packets up to 2 KiB, "
+    "except on a mesh") {
   auto const check = [](auto& comm, collective what, std::size_t bytes, protocol how) {
     auto const found = explain<char>(comm, what, bytes, {.algorithm = algorithm_id::one_shot});
     if (found.protocol != how) throw std::runtime_error(found.text);
   };
-  run_threads(2, [&](auto& comm) {
-    check(comm, collective::broadcast, 1024, protocol::packet);
-    check(comm, collective::broadcast, 1500, protocol::staged);
-    check(comm, collective::broadcast, 2016, protocol::staged);
-    check(comm, collective::reduce, 2016, protocol::packet);
-  });
-  run_threads(3, [&](auto& comm) { check(comm, collective::broadcast, 2016, protocol::packet); });
+  for (bool const mesh : {false, true}) {
+    testing::mesh_as const processor(mesh);
+    protocol const others = mesh ? protocol::staged : protocol::packet;
+    run_threads(2, [&](auto& comm) {
+      check(comm, collective::broadcast, 1024, protocol::packet);
+      check(comm, collective::broadcast, 1500, protocol::staged);
+      check(comm, collective::broadcast, 2016, protocol::staged);
+      check(comm, collective::reduce, 1024, protocol::packet);
+      check(comm, collective::reduce, 2016, others);
+      check(comm, collective::scatter, 500, protocol::packet);
+      check(comm, collective::scatter, 600, others);
+    });
+    run_threads(3, [&](auto& comm) {
+      check(comm, collective::broadcast, 2016, protocol::packet);
+      check(comm, collective::reduce, 2016, protocol::packet);
+    });
+  }
 }
 
 TEST_CASE("one rank alone: every call is a copy at most") {

@@ -12,9 +12,11 @@
 #include "explore/explore.hpp"
 #include "explore/ranks.hpp"
 #include "explore/weakenings.hpp"
+#include "support/mesh.hpp"
 
 using namespace tutti;
 using namespace tutti::testing::explore;
+using testing::mesh_as;
 
 namespace {
 
@@ -67,6 +69,7 @@ TEST_CASE("one way: slots are used again") {
 
 TEST_CASE("one way: close places are used again, or a slot if the receiver lags") {
   using block = std::array<std::uint64_t, detail::min_close_bytes / sizeof(std::uint64_t)>;
+  mesh_as const elsewhere(false);
   constexpr int messages = 6, ranks_with_eight_slots = 17;
   static_assert(detail::slots_of(ranks_with_eight_slots, 0) == 8);
   ranks group(2, ranks_with_eight_slots);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "message/messages.hpp"
+#include "support/mesh.hpp"
 #include "support/sanitized.hpp"
 
 using namespace tutti;
@@ -20,9 +21,13 @@ using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("messages arrive over loopback") {
-  for (int const ranks : message_rank_counts()) {
-    CAPTURE(ranks);
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_messages(comm); }));
+  for (bool const mesh : {true, false}) {
+    CAPTURE(mesh);
+    mesh_as const processor(mesh);
+    for (int const ranks : mesh ? ranks_to_test({2}) : message_rank_counts()) {
+      CAPTURE(ranks);
+      CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_messages(comm); }));
+    }
   }
   for (int const ranks : ranks_to_test({2, 4})) {
     CAPTURE(ranks);

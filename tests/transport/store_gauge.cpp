@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstddef>
 
+#include "support/mesh.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
+using testing::mesh_as;
 using namespace std::chrono_literals;
 
 namespace {
@@ -40,12 +42,14 @@ void make_slow(store_gauge& gauge) {
 }  // namespace
 
 TEST_CASE("fast copies go through the caches") {
+  mesh_as const elsewhere(false);
   store_gauge gauge;
   for (int i = 0; i < 100; ++i) CHECK(until_timed(gauge, fast).streamed == 0);
   CHECK_FALSE(gauge.streams(size));
 }
 
 TEST_CASE("copies that stay slow bypass the caches, except those that are timed") {
+  mesh_as const elsewhere(false);
   store_gauge gauge;
   until_timed(gauge, slow);
   CHECK_FALSE(gauge.streams(size));  // one proves nothing
@@ -57,6 +61,7 @@ TEST_CASE("copies that stay slow bypass the caches, except those that are timed"
 }
 
 TEST_CASE("copies go through the caches again when plain copies are fast again") {
+  mesh_as const elsewhere(false);
   store_gauge gauge;
   make_slow(gauge);
   for (int i = 0; i < 20; ++i) until_timed(gauge, fast);
@@ -64,12 +69,14 @@ TEST_CASE("copies go through the caches again when plain copies are fast again")
 }
 
 TEST_CASE("a copy that was interrupted is not counted") {
+  mesh_as const elsewhere(false);
   store_gauge gauge;
   for (int i = 0; i < 10; ++i) until_timed(gauge, interrupted);
   CHECK_FALSE(gauge.streams(size));
 }
 
 TEST_CASE("short copies are neither timed nor streamed") {
+  mesh_as const elsewhere(false);
   store_gauge gauge;
   make_slow(gauge);
   for (int i = 0; i < 1000; ++i) {
@@ -81,6 +88,7 @@ TEST_CASE("short copies are neither timed nor streamed") {
 }
 
 TEST_CASE("shorter copies that follow each other are seldom timed, and stream where longer ones do") {
+  mesh_as const elsewhere(false);
   constexpr std::size_t shorter = store_gauge::min_bytes_in_a_row;
   store_gauge gauge;
   auto const copy_many = [&](std::chrono::nanoseconds time) {
@@ -99,4 +107,17 @@ TEST_CASE("shorter copies that follow each other are seldom timed, and stream wh
   CHECK_FALSE(gauge.streams(shorter));
   CHECK(gauge.streams(size));
   CHECK(copy_many(100ns).streamed < 12'000);
+}
+
+TEST_CASE("on a mesh no copy is timed or streamed") {
+  mesh_as const there(true);
+  store_gauge gauge;
+  for (int i = 0; i < 10'000; ++i) {
+    REQUIRE_FALSE(gauge.begin(size).timed);
+    REQUIRE(gauge.is_plain_in_a_row());
+    REQUIRE_FALSE(gauge.begin_in_a_row(size).timed);
+    REQUIRE_FALSE(gauge.begin_in_a_row(store_gauge::min_bytes_in_a_row).timed);
+  }
+  CHECK_FALSE(gauge.streams(size));
+  CHECK_FALSE(gauge.streams_in_a_row(size));
 }

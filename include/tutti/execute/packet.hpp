@@ -10,6 +10,7 @@
 
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/one_step.hpp"
+#include "tutti/transport/cache_lines.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
@@ -47,6 +48,9 @@ class packet_execution : public one_step<C> {
   // take 0.12 us instead of 0.15 (Zen 4), and 0.20 instead of 0.35 between cores that share no cache. Longer messages gain only
   // if a root is ahead of its readers: 2 KiB take 0.3 us instead of 0.6 (Granite Rapids).
   static constexpr std::size_t max_bytes_fetched = 1024;
+  // Up to this size, lines are demoted, unless there is only one: 512 bytes back to back take 0.21 to 0.32 us instead of 0.25 to 0.37,
+  // 2 KiB up to 1.2 times as long as without (Emerald Rapids).
+  static constexpr std::size_t max_bytes_demoted = 512;
   // Not every rank receives from every other: a rank may get far ahead of those that it receives nothing from, until they tell
   // it that they have read.
   static constexpr bool far = !all_hear_all(C);
@@ -61,12 +65,14 @@ class packet_execution : public one_step<C> {
     if (!sends()) return true;
     std::size_t const bytes = shown_bytes();
     packet* line = transport_.packets(rank_, round_, far);
+    bool const demotes = on_mesh && bytes > packet_bytes && bytes <= max_bytes_demoted;
     std::size_t const own = dealt ? chunk_ * static_cast<std::size_t>(rank_) : 0;
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
       // Nobody reads a line that holds only this rank's own block.
       if (dealt && done >= own && done + packet_bytes <= own + chunk_) continue;
       copy_line(line->data, in_ + done, bytes - done);
       line->tag.store(word_, std::memory_order_release);
+      if (demotes) demote(line);
     }
     if constexpr (far) fetch_next_lines();
     transport_.wake_all();

@@ -57,6 +57,10 @@ class message_channels {
     if constexpr (sends_outside_calls<Transport>)
       transport_.publish_outside_calls(to, Track, length, front.kind == message_kind::slice, tag);
     else transport_.publish(to, Track, length, false, tag);
+    // Alone, a message of 512 bytes takes 0.62 us instead of 0.71; in a row, it would take longer (Emerald Rapids).
+    if constexpr (prefetches_messages<Transport> && Track == message_track)
+      if (on_mesh && sent_in_a_row_ == 0 && length > inline_bytes && length <= max_bytes_demoted)
+        for (std::size_t at = 0; at < length; at += cache_line) demote(place + at);
     // Another message of this length is likely to follow. A slot that is written past the caches need not be fetched.
     if constexpr (prefetches_messages<Transport> && Track == message_track)
       if (++sent_in_a_row_ > 1 || length <= inline_bytes)
@@ -130,6 +134,7 @@ class message_channels {
 
  private:
   static constexpr int many_in_a_row = 8;
+  static constexpr std::size_t max_bytes_demoted = 4096 + cache_line;
   static constexpr std::size_t initial_credit = std::size_t{256} << 10;
   static constexpr std::size_t credit_for(std::size_t bytes) { return bytes + cache_line; }
   static constexpr std::size_t max_eager_payload() {

@@ -11,10 +11,10 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/hash.hpp"
 #include "tutti/core/shape.hpp"
+#include "tutti/transport/cache_lines.hpp"
 
 namespace tutti::detail {
 
-inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t page = 4096;
 
 // A slot carries one slice of a message. The head shares its line with short payloads, so a receiver learns that a
@@ -42,7 +42,8 @@ constexpr std::size_t slots_of(int ranks, int track) {
 // message has been read, so messages that are answered all use the same one: then 2 KiB take 0.26 us instead of 0.35 in four that
 // rotate, in a program that only writes and reads. Messages in a row take 0.13 us instead of 0.21 in slots (Zen 4). Shorter messages
 // gain nothing. A tagged message of 4 to 8 KiB takes two neighbours. A sender that is further ahead of its receiver uses slots, and so
-// do long messages that are streamed.
+// do long messages that are streamed. On a mesh all use slots: messages of 2 KiB in a row take 0.36 us instead of 0.66, 4 KiB there and
+// back 3.0 instead of 3.3 (Emerald Rapids).
 inline constexpr std::size_t min_close_bytes = 1024 + cache_line;
 inline constexpr std::size_t max_close_bytes = 4096 + cache_line;  // with the head of a tagged message
 inline constexpr std::size_t max_close_bytes_streaming = 2048 + cache_line;

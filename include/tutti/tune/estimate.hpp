@@ -72,7 +72,7 @@ inline constexpr std::uint64_t undisturbed_readers = 8;
 [[gnu::cold]] std::uint64_t time_in_memory(estimated_work const& w, problem const& p, costs const& c, protocol how);
 
 // Whether packets carry a call through shared memory if it names no protocol.
-constexpr bool is_packet(algorithm_id id, problem const& p) {
+inline bool is_packet(algorithm_id id, problem const& p) {
   return id == algorithm_id::one_shot && !p.ragged && p.bytes <= longest_shared_packet(p.what, p.ranks) &&
          !is_faster_in_one_piece(p.what, p.ranks, p.bytes);
 }

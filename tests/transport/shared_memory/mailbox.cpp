@@ -12,10 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "support/mesh.hpp"
+#include "tutti/transport/cache_lines.hpp"
 #include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
+using testing::mesh_as;
 
 namespace {
 
@@ -79,6 +82,7 @@ TEST_CASE("a full channel has no free slot until the receiver releases one") {
 
 TEST_CASE(
     "four messages of up to 4 KiB have close places, and further ones slots; the first free place is used again") {
+  mesh_as const elsewhere(false);
   pair p;
   std::vector<std::byte*> places;
   auto const send_filled = [&](std::size_t i) {
@@ -112,6 +116,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a close place that was claimed again is still free") {
+  mesh_as const elsewhere(false);
   pair p;
   std::byte* const place = p.a.claim(1, 0, min_close_bytes, 4);
   CHECK(p.a.claim(1, 0, min_close_bytes, 4) == place);
@@ -120,6 +125,7 @@ TEST_CASE("a close place that was claimed again is still free") {
 }
 
 TEST_CASE("long messages that are streamed have slots") {
+  mesh_as const elsewhere(false);
   pair p;
   std::byte* const place = p.a.claim(1, 0, max_close_bytes_streaming, 4);
   for (int i = 0; i < 20; ++i) p.a.gauge().took(std::chrono::microseconds(2), 4096);
@@ -132,6 +138,7 @@ TEST_CASE("long messages that are streamed have slots") {
 }
 
 TEST_CASE("a tagged message of more than 4 KiB takes two close places, which no other message gets until it is read") {
+  mesh_as const elsewhere(false);
   pair p;
   std::vector<std::byte*> places;
   auto const send_filled = [&](std::size_t bytes, int value) {
@@ -169,6 +176,7 @@ TEST_CASE("a tagged message of more than 4 KiB takes two close places, which no 
 }
 
 TEST_CASE("ranks that have exchanged very many messages use close places") {
+  mesh_as const elsewhere(false);
   struct aged : loopback {
     using loopback::loopback;
     using mailbox::skip;
@@ -177,6 +185,20 @@ TEST_CASE("ranks that have exchanged very many messages use close places") {
   std::byte* const place = a.claim(1, 0, min_close_bytes, 4);
   a.skip(std::uint64_t{3} << 62);
   CHECK(a.claim(1, 0, min_close_bytes, 4) == place);
+}
+
+TEST_CASE("on a mesh, messages of all lengths have slots, which rotate") {
+  mesh_as const there(true);
+  pair p;
+  std::vector<std::byte*> places;
+  for (std::size_t const bytes : {min_close_bytes, max_close_bytes, min_close_bytes}) {
+    places.push_back(p.a.claim_for_message(1, 0, bytes, 4, false));
+    p.a.publish(1, 0, bytes, false, 7);
+    CHECK(p.b.peek(0, 0, 7).data == places.back());
+    p.b.release(0, 0);
+  }
+  CHECK(places[1] - places[0] == sizeof(slot));
+  CHECK(places[2] - places[1] == sizeof(slot));
 }
 
 TEST_CASE("a message of another call is a mismatched") {

@@ -15,6 +15,7 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/ballot.hpp"
 #include "tutti/transport/board.hpp"
+#include "tutti/transport/cache_lines.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/shared_memory/packet_rounds.hpp"
 #include "tutti/transport/store_gauge.hpp"
@@ -250,7 +251,8 @@ class mailbox : public packet_rounds {
       out.claimed = payload::in_line;
       return next.line;
     }
-    if (bytes >= min_close_bytes && bytes <= longest_close && find_close_places(out, close_places_for(bytes))) {
+    if (!on_mesh && bytes >= min_close_bytes && bytes <= longest_close &&
+        find_close_places(out, close_places_for(bytes))) {
       out.claimed = payload::close;
       return out.channel->close(out.slots, out.close_place);
     }

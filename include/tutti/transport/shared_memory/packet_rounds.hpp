@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tutti/transport/cache_lines.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
@@ -64,16 +65,6 @@ class packet_rounds {
     round_ = all_read_ = count;
     read_.assign(read_.size(), count);
     note_round(count);
-  }
-
-  // Compilers prefetch for reading unless they compile for a processor whose features they know. One without the instruction
-  // ignores it.
-  static void prefetch_for_writing(void const* line) noexcept {
-#if defined(__x86_64__)
-    asm volatile("prefetchw %0" ::"m"(*static_cast<char const*>(line)));
-#else
-    __builtin_prefetch(line, 1);
-#endif
   }
 
   int rank_;
