@@ -304,14 +304,19 @@ TEST_CASE("a receiver that waited for one message leaves no sender with another 
   auto const run = [&](auto& comm) {
     if (!comm.engine().transport().pulls()) return;
     for (int round = 1; round <= 30; ++round) {
+      constexpr int fillers = 200;
       // The sender has room for the slices of the shorter one, so its receiver leaves at once.
       std::size_t const count = round % 2 == 0 ? 100'000 : 1'000'000;
       std::vector<int> const small(3, round);
       std::vector<int> large = numbered<int>(count, static_cast<std::uint32_t>(round)), in(3);
       if (comm.rank() == 0) {
         work const first = isend(comm, large, 1, 1), second = isend(comm, small, 1, 2);
+        // These fill the channel of messages, which must not keep the slices of the first.
+        std::vector<work> others;
+        for (int i = 0; i < fillers; ++i) others.push_back(isend(comm, small, 1, 3));
         work(first).wait();
         words[0] = round;
+        wait_for_all(others);
       } else {
         std::vector<int> got(large.size());
         work all = irecv(comm, got, 0, 1);
@@ -321,6 +326,7 @@ TEST_CASE("a receiver that waited for one message leaves no sender with another 
         expect(words[0] >= round, "a sender has waited for a receiver that was elsewhere");
         all.wait();
         expect(got == large, "a message has other elements");
+        for (int i = 0; i < fillers; ++i) recv(comm, in, 0, 3);
       }
     }
   };

@@ -8,12 +8,14 @@
 
 namespace tutti::testing {
 
-struct mesh_as {
+class mesh_as {
+ public:
   explicit mesh_as(bool mesh) : before(std::exchange(detail::on_mesh, mesh)) {}
   ~mesh_as() { detail::on_mesh = before; }
   mesh_as(mesh_as const&) = delete;
   mesh_as& operator=(mesh_as const&) = delete;
 
+ private:
   bool const before;
 };
 

@@ -129,9 +129,7 @@ void faults_in_call<Transport>::report_part(error const& e, std::vector<int> con
            std::any_of(members.begin(), members.end(),
                        [&](int m) { return m != rank() && states().first_disagreement(m, sequence()) != 0; });
   };
-  if (gone || differ || peer < 0)
-    wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport().waits(),
-                    deadline::after(std::chrono::seconds(1)), [&](auto const& ready) { transport().nap(ready); });
+  if (gone || differ || peer < 0) this->wait_for_fault_or(known);
   expect_agreement();
   if (notices_->faulty()) this->report_fault(where, this->in_call);
   if (gone && peer >= 0) raise_gone(e.code(), peer, where);
@@ -170,7 +168,7 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
 template <transport Transport>
 void faults_in_call<Transport>::report(protocol_violation const& s, std::source_location where) {
   if (s.refused != 0) {
-    this->wait_for_fault_of(s.peer);
+    if (auto const gone = this->wait_for_reason_of(s.peer)) raise_gone(*gone, s.peer, where);
     this->raise({error_code::system, rank(), s.peer,
                  join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused),
                        ", in ", this_call()})},

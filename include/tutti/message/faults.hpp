@@ -89,7 +89,7 @@ class message_faults {
             where);
     std::string const type = type_name(m.from, m.type), sender = join({"rank ", m.from, ", tag ", m.tag});
     if (m.read_error != 0) {
-      engine_.wait_for_fault_of(m.from);
+      if (auto const gone = engine_.wait_for_reason_of(m.from)) raise_departure(*m.receive, *gone, m.from, where);
       raise(error_code::system, m.from,
             join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.read_error)}),
             where, circumstance::message);

@@ -40,14 +40,13 @@ class message_receiver : protected message_sender<Transport> {
   explicit message_receiver(Transport& transport)
       : sender(transport),
         unmatched_(transport.ranks()),
-        sliced_(transport.ranks(), Transport::slice_bytes - message_head::slice_head_bytes,
-                room_for_slices(transport)) {}
+        sliced_(Transport::slice_bytes - message_head::slice_head_bytes) {}
 
   // Only while something is awaited: other messages stay in the channel rather than being copied twice.
   void drain(int from) {
     peer const& p = of(from);
     drain<message_track>(from, [&] { return p.awaited > 0 || unmatched_.awaits(from); });
-    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return sliced_.any(from); });
+    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return awaits_slices(from); });
   }
   template <int Track, class Awaited>
   void drain(int from, Awaited&& awaited) {
@@ -212,8 +211,8 @@ class message_receiver : protected message_sender<Transport> {
     }
     peer& p = of(from);
     r.id = ++ids_;
-    if (!sliced_.any_readable(from)) p.polls = 0;
-    sliced_.add(r);
+    if (p.sliced.readable == 0) p.polls = 0;
+    sliced_.add(r, p.sliced);
     ++p.awaited;
     send_reply(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
   }
@@ -253,25 +252,27 @@ class message_receiver : protected message_sender<Transport> {
       p.polls = 0;
       int const read_error = fetch(r);
       std::atomic_thread_fence(std::memory_order_acquire);
-      drain<track_of_slices>(from, [&] { return sliced_.any(from); });
+      drain<track_of_slices>(from, [&] { return awaits_slices(from); });
       if (r.moved != before || failure_) return;
       if (read_error != 0) return note_read_error(r, read_error);
       forget_slices(r);
       end_taken(r);
     }
   }
+  bool awaits_slices(int from) { return sliced_.any() && of(from).sliced.receives > 0; }
   void forget_slices(transfer& r) {
-    sliced_.remove(r);
+    sliced_.remove(r, of(r.source).sliced);
     --of(r.source).awaited;
   }
   void store_slice(int from, std::uint64_t id, arrival const& a) {
     transfer* const requested = sliced_.find(id);
-    if (requested == nullptr) return;
+    peer& p = of(from);
+    if (requested == nullptr) return sliced_.note_arrival(id, nullptr, 0, p.sliced);
     transfer& r = *requested;
     std::size_t const n = std::min(a.bytes - message_head::slice_head_bytes, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::slice_head_bytes, n);
-    of(from).polls = 0;
-    sliced_.store(r, n);
+    p.polls = 0;
+    sliced_.note_arrival(id, &r, n, p.sliced);
     if (r.moved < r.got) return;
     forget_slices(r);
     end(r);
@@ -282,10 +283,6 @@ class message_receiver : protected message_sender<Transport> {
   message_failure failure_;
 
  private:
-  static std::size_t room_for_slices(Transport const& transport) noexcept {
-    if constexpr (reads_peers) return transport.slots(track_of_slices);
-    else return 0;  // of no interest
-  }
   // The kernel reads less than 2 GiB per call.
   static constexpr std::size_t max_fetched = std::size_t{1} << 30;
 };

@@ -17,6 +17,7 @@
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/channels.hpp"
 #include "tutti/message/head.hpp"
+#include "tutti/message/sliced_receives.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
@@ -49,6 +50,7 @@ class message_sender {
     std::vector<transfer*> ending;               // receives that end once all replies are published
     std::set<std::uint32_t> announced_types;     // whose names it has been sent
     std::map<std::uint32_t, std::string> names;  // of types, as it has sent them
+    requested_slices sliced;                     // that it was asked for
     int awaited = 0;                             // transfers that need a message from it
     int polls = 0;                               // since its last slice
 
@@ -149,24 +151,32 @@ class message_sender {
     end(t);
   }
 
+  // Slices do not wait for a channel of messages that is full: their receiver may have left because there is room for them.
   void flush(int to) {
     peer& p = of(to);
-    for (; !p.replies.empty(); p.replies.pop_front())
-      if (reply const& a = p.replies.front();
-          !publish(to, a.front, sizeof(message_head), bytes_of(a.text), a.text.size()))
-        return;
-    for (transfer* const t : p.ending) end(*t);
-    p.ending.clear();
-    for (; !p.queue.empty(); p.queue.pop_front())
-      if (!offer(*p.queue.front())) return;
+    if (flush_replies(to, p)) flush_queue(p);
     for (; !p.requested.empty(); p.requested.pop_front()) {
       transfer& t = *p.requested.front();
-      if (!send_slices(t)) return;
+      if (!send_slices(t)) break;
       if (t.address != 0) settle(t);
     }
     if constexpr (sends_outside_calls<Transport>)
       std::erase_if(p.departing,
                     [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
+  }
+  // False while the channel is full.
+  bool flush_replies(int to, peer& p) {
+    for (; !p.replies.empty(); p.replies.pop_front())
+      if (reply const& a = p.replies.front();
+          !publish(to, a.front, sizeof(message_head), bytes_of(a.text), a.text.size()))
+        return false;
+    for (transfer* const t : p.ending) end(*t);
+    p.ending.clear();
+    return true;
+  }
+  void flush_queue(peer& p) {
+    for (; !p.queue.empty(); p.queue.pop_front())
+      if (!offer(*p.queue.front())) return;
   }
   bool send_slices(transfer& t) {
     std::size_t const max_payload = channels::slice_bytes_for(t.bytes) - message_head::slice_head_bytes;

@@ -11,32 +11,52 @@
 
 namespace tutti::detail {
 
+// The slices that a peer was asked for.
+struct requested_slices {
+  int receives = 0, readable = 0;
+  std::size_t missing = 0;         // slices that may still arrive
+  std::size_t stale = 0;           // those of them whose message was fetched meanwhile
+  std::uint64_t last_fetched = 0;  // the last receive of such a message
+};
+
 // A receive with an address is readable: if its slices do not arrive, its message can be fetched from the sender's memory.
 // Address and source must not change while a receive is listed here.
 class sliced_receives {
  public:
-  // `slice`: bytes of a message in each slice; `room`: slices that a sender can send before any is received.
-  sliced_receives(int peers, std::size_t slice, std::size_t room)
-      : peers_(static_cast<std::size_t>(peers)), slice_(slice), room_(room) {}
+  // `slice`: bytes of a message in each slice.
+  explicit sliced_receives(std::size_t slice) : slice_(slice) {}
 
-  void add(transfer& r) {
+  void add(transfer& r, requested_slices& from) {
     receives_.push_back(&r);
-    count(r, 1);
+    count(r, from, 1);
+    from.missing += slices_of(r);
   }
-  void remove(transfer& r) {
+  // A slice of n bytes has arrived for receive `id`, which was found or not. Senders serve requests in order, so nothing stale follows
+  // a slice that was requested later.
+  void note_arrival(std::uint64_t id, transfer* found, std::size_t n, requested_slices& from) noexcept {
+    if (id > from.last_fetched) forget_stale(from);
+    if (found != nullptr) {
+      std::size_t const before = slices_of(*found);
+      found->moved += n;
+      from.missing -= before - slices_of(*found);
+    } else if (from.stale > 0) {
+      --from.stale;
+      --from.missing;
+    }
+  }
+  // Its slices have arrived, or its message was fetched; then the sender may still send them.
+  void remove(transfer& r, requested_slices& from) {
     std::erase(receives_, &r);
-    count(r, -1);
+    count(r, from, -1);
+    std::size_t const left = slices_of(r);
+    if (left == 0) return;
+    from.stale += left;
+    from.last_fetched = r.id;
   }
-  // A slice of n bytes has arrived.
-  void store(transfer& r, std::size_t n) noexcept {
-    std::size_t const before = slices_of(r);
-    r.moved += n;
-    change(of(r.source).slices, slices_of(r) - before);
-  }
+  // The counts of all peers are reset, too.
   void clear() {
     receives_.clear();
-    std::fill(peers_.begin(), peers_.end(), counts{});
-    readable_ = exceeded_ = 0;
+    readable_ = 0;
   }
 
   transfer* find(std::uint64_t id) const {
@@ -49,40 +69,25 @@ class sliced_receives {
       if (r->source == from && r->address != 0) return r;
     return nullptr;
   }
-  bool any(int from) const noexcept { return !receives_.empty() && of(from).all > 0; }
+  bool any() const noexcept { return !receives_.empty(); }
   bool any_readable() const noexcept { return readable_ > 0; }
-  // Whether a sender has been asked for more slices than it can send before some are received.
-  bool exceed_room() const noexcept { return exceeded_ > 0; }
-  bool any_readable(int from) const noexcept { return readable_ > 0 && of(from).readable > 0; }
 
  private:
-  struct counts {
-    int all = 0, readable = 0;
-    std::size_t slices = 0;  // that have not arrived
-  };
-
-  counts const& of(int from) const noexcept { return peers_[static_cast<std::size_t>(from)]; }
-  counts& of(int from) noexcept { return peers_[static_cast<std::size_t>(from)]; }
   std::size_t slices_of(transfer const& r) const noexcept { return (r.got - r.moved + slice_ - 1) / slice_; }
-  void change(std::size_t& slices, std::size_t more) noexcept {
-    exceeded_ -= slices > room_;
-    slices += more;
-    exceeded_ += slices > room_;
+  static void forget_stale(requested_slices& from) noexcept {
+    from.missing -= from.stale;
+    from.stale = 0;
   }
-  void count(transfer const& r, int one) noexcept {
-    counts& from = of(r.source);
-    from.all += one;
-    change(from.slices, static_cast<std::size_t>(one) * slices_of(r));
+  void count(transfer const& r, requested_slices& from, int one) noexcept {
+    from.receives += one;
     if (r.address == 0) return;
     from.readable += one;
     readable_ += one;
   }
 
   std::vector<transfer*> receives_;
-  std::vector<counts> peers_;
-  std::size_t slice_, room_;
+  std::size_t slice_;
   int readable_ = 0;
-  int exceeded_ = 0;  // peers
 };
 
 }  // namespace tutti::detail

@@ -12,21 +12,19 @@ namespace tutti::detail {
 
 inline constexpr std::size_t cache_line = 64;
 
-#if defined(__x86_64__)
 [[gnu::cold]] inline bool cpu_has_cldemote() {
+#if defined(__x86_64__)
   constexpr unsigned cldemote = 1 << 25;
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & cldemote) != 0;
-}
+#else
+  return false;
 #endif
+}
 
 // Whether a mesh joins the cores, each with a large second-level cache, as in Intel's server processors since Sapphire Rapids. They are
 // recognised by an instruction that only they have (as have some of Intel's small cores). Tests set it.
-#if defined(__x86_64__)
 inline bool on_mesh = cpu_has_cldemote();
-#else
-inline bool on_mesh = false;
-#endif
 
 // Fetches a line that is about to be written. Compilers prefetch for reading unless they compile for a processor whose features they
 // know. One without the instruction ignores it.
@@ -38,11 +36,12 @@ inline void prefetch_for_writing(void const* line) noexcept {
 #endif
 }
 
-// Moves a line that was just written from the caches of this core to the third level, where its reader finds it sooner. Processors
+// Moves lines that were just written from the caches of this core to the third level, where their reader finds them sooner. Processors
 // without the instruction ignore it.
-inline void demote(void const* line) noexcept {
+inline void demote(void const* first, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
-  asm volatile("cldemote %0" ::"m"(*static_cast<char const*>(line)));
+  for (std::size_t at = 0; at < bytes; at += cache_line)
+    asm volatile("cldemote %0" ::"m"(static_cast<char const*>(first)[at]));
 #endif
 }
 

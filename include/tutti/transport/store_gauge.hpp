@@ -15,7 +15,7 @@ namespace tutti::detail {
 // read at 14 GB/s, whichever caches are shared. So streaming wins by a factor of five where plain copies fall below 5
 // GB/s, and loses elsewhere. A virtual machine moves between the two states within minutes, so a single measurement at
 // the start is not enough. (AMD EPYC, Zen 4, 2 cores.) On a mesh it never streams: although plain copies are slow there too, 4 to 16 KiB
-// would take 1.1 to 1.3 times as long (Emerald Rapids).
+// take 1.1 to 1.3 times as long with streaming stores (Emerald Rapids).
 // The choice affects only this rank and changes no bit of any result.
 class store_gauge {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Measured on an Intel Xeon of the Emerald Rapids class (2 MiB L2 a core, 300 MiB L3), 2 cores, a virtual machine, 2026-11-28, by two
-// runs of tutti-tune, and by bench/run.py, which compared algorithms and protocols where these two differed, or trailed the MPIs.
+// runs of tutti-tune. Where the two runs differed, or trailed the MPIs, bench/run.py compared algorithms and protocols in both its modes,
+// and decided; so the times of neighbouring rules may come from different runs.
 #pragma once
 
 #include "tutti/tune/table.hpp"

@@ -75,7 +75,7 @@ class table_parser {
     std::size_t const end = left_.find('\n');
     line_ = left_.substr(0, end);
     left_.remove_prefix(end == std::string_view::npos ? left_.size() : end + 1);
-    if (line_.ends_with('\r')) line_.remove_suffix(1);
+    line_ = line_.substr(0, line_.find_last_not_of('\r') + 1);
     ++number_;
     return true;
   }
