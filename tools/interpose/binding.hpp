@@ -64,7 +64,8 @@ void let_the_mpi_work() noexcept;
 // whether something has arrived.
 void owe_progress() noexcept;
 
-// How many calls on tutti have ended since the MPI last progressed, but not more than 16.
+// How many calls on tutti have ended for which the MPI has not progressed yet, but not more than 16. MPICH takes one message each time,
+// so each time repays one call.
 int progress_owed() noexcept;
 
 // Calls ask(), a function of the MPI that sets *arrived and does not wait. If nothing has arrived, the MPI makes the progress that it
