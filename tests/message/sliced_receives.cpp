@@ -37,7 +37,7 @@ TEST_CASE("a peer owes the slices of all receives until they have arrived, whole
   CHECK(peer.readable == 1);
   CHECK(all.find(1) == &first);
   CHECK(all.find_readable(1) == &first);
-  for (std::size_t const n : {100, 100, 50}) all.note_arrival(1, &first, n, peer);
+  for (std::size_t const n : {100u, 100u, 50u}) all.note_arrival(1, &first, n, peer);
   CHECK(peer.missing == 1);
   all.remove(first, peer);
   CHECK_FALSE(all.any_readable());
