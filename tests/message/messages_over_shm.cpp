@@ -333,6 +333,33 @@ TEST_CASE("a receiver that waited for one message leaves no sender with another 
   CHECK_NOTHROW(run_local(2, run));
 }
 
+// An exception releases the memory of rank 0 before its communicator learns of it, and rank 1 fetches in between.
+TEST_CASE("a receiver whose sender has released the message because of an exception names the sender, not the memory") {
+  struct pause {
+    std::chrono::milliseconds time{};
+    ~pause() { std::this_thread::sleep_for(time); }
+  };
+  auto const run = [](auto& all) {
+    if (!all.engine().transport().pulls()) return;
+    bool const thrower = all.rank() == 0;
+    try {
+      auto comm = *all.split(0);
+      pause const later{std::chrono::milliseconds(thrower ? 200 : 0)};
+      std::vector<int> data(2'000'000, 1);
+      if (!thrower) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // its memory is gone by then
+      work const started = thrower ? isend(comm, data, 1) : work(irecv(comm, data, 0));
+      if (thrower) throw std::runtime_error("enough");
+      work(started).wait();
+      expect(false, "a message of a rank that gave up has arrived");
+    } catch (error const& e) {
+      expect_error(e, error_code::rank_left, "rank 0 gave up");
+    } catch (std::runtime_error const&) {
+      expect(thrower, "another rank has thrown");
+    }
+  };
+  CHECK_NOTHROW(run_local(2, run));
+}
+
 TEST_CASE("a rank that is killed while slices of its messages are on their way ends those of its peer") {
   for (int const victim : {0, 1})
     for (int const microseconds : {1, 30, 100, 300}) {

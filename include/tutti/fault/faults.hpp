@@ -98,13 +98,6 @@ class faults {
 
   // Returns a fault that is already known. Tells peers that this rank still waits in its call.
   [[gnu::cold]] std::optional<fault> poll_fault();
-  // Called before this rank raises a fault for which another rank may have the reason, and may be about to tell it: waits up to a second
-  // until there is a fault, which then is the first one, or until known() holds.
-  template <class Known>
-  [[gnu::cold]] void wait_for_fault_or(Known&& known);
-  // The same where memory of a peer cannot be read: it may have released the memory because an exception makes it give up. Returns how
-  // the peer has gone, if it has and there is no fault.
-  [[gnu::cold]] std::optional<error_code> wait_for_reason_of(int peer);
 
   // What the ranks are doing.
   peer_states<Transport> states() const { return {*transport_, notices_}; }
@@ -249,25 +242,6 @@ std::optional<fault> faults<Transport>::poll_fault() {
   if constexpr (tutti::detail::queries_peers<Transport>) transport_->poll_notices();
   if (!notices_->faulty()) return {};
   return notices_->find_fault();
-}
-
-template <transport Transport>
-template <class Known>
-void faults<Transport>::wait_for_fault_or(Known&& known) {
-  wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport_->waits(),
-                  deadline::after(std::chrono::seconds(1)), [&](auto const& ready) { transport_->nap(ready); });
-}
-
-template <transport Transport>
-std::optional<error_code> faults<Transport>::wait_for_reason_of(int peer) {
-  std::optional<error_code> gone;
-  wait_for_fault_or([&] {
-    bool const lost = transport_->lost(peer);  // read first: a rank that leaves says so before its process ends
-    if (transport_->left(peer)) gone = error_code::rank_left;
-    else if (lost) gone = error_code::rank_lost;
-    return gone.has_value();
-  });
-  return has_fault() ? std::nullopt : gone;
 }
 
 template <transport Transport>

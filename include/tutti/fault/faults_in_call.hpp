@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -67,6 +68,10 @@ class faults_in_call : public faults<Transport> {
 
   [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where);
 
+  // Called where memory of a peer cannot be read: the peer may have released it because an exception makes it give up, which it says soon
+  // after. Waits for a fault, which then is the first one; if there is none, returns how the peer has gone, if it has.
+  [[gnu::cold]] std::optional<error_code> wait_for_reason_of(int peer);
+
   // Called before this rank leaves. A rank that waited for nobody in its last calls, such as a root, does not know whether the
   // others made the same calls. Of two neighbours that disagree, the one that leaves later finds out, and prints the error.
   [[gnu::cold]] void compare_last_calls() noexcept;
@@ -82,6 +87,9 @@ class faults_in_call : public faults<Transport> {
   // Asks peers for news, which may reveal a fault that they have found.
   [[gnu::cold]] void query_peers(std::source_location where);
 
+  // Waits until there is a fault, or known() holds, for at most a second.
+  template <class Known>
+  [[gnu::cold]] void wait_for_fault_or(Known&& known);
   [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
   [[gnu::cold]] std::string disagreement(int peer, std::uint64_t call) const;
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where);
@@ -129,7 +137,7 @@ void faults_in_call<Transport>::report_part(error const& e, std::vector<int> con
            std::any_of(members.begin(), members.end(),
                        [&](int m) { return m != rank() && states().first_disagreement(m, sequence()) != 0; });
   };
-  if (gone || differ || peer < 0) this->wait_for_fault_or(known);
+  if (gone || differ || peer < 0) wait_for_fault_or(known);
   expect_agreement();
   if (notices_->faulty()) this->report_fault(where, this->in_call);
   if (gone && peer >= 0) raise_gone(e.code(), peer, where);
@@ -168,7 +176,7 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
 template <transport Transport>
 void faults_in_call<Transport>::report(protocol_violation const& s, std::source_location where) {
   if (s.refused != 0) {
-    if (auto const gone = this->wait_for_reason_of(s.peer)) raise_gone(*gone, s.peer, where);
+    if (auto const gone = wait_for_reason_of(s.peer)) raise_gone(*gone, s.peer, where);
     this->raise({error_code::system, rank(), s.peer,
                  join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused),
                        ", in ", this_call()})},
@@ -185,6 +193,25 @@ void faults_in_call<Transport>::report(protocol_violation const& s, std::source_
   this->raise({error_code::mismatch, rank(), s.peer,
                join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())})},
               where, this->in_call);
+}
+
+template <transport Transport>
+template <class Known>
+void faults_in_call<Transport>::wait_for_fault_or(Known&& known) {
+  wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport().waits(),
+                  deadline::after(std::chrono::seconds(1)), [&](auto const& ready) { transport().nap(ready); });
+}
+
+template <transport Transport>
+std::optional<error_code> faults_in_call<Transport>::wait_for_reason_of(int peer) {
+  std::optional<error_code> gone;
+  wait_for_fault_or([&] {
+    bool const lost = transport().lost(peer);  // read first: a rank that leaves says so before its process ends
+    if (transport().left(peer)) gone = error_code::rank_left;
+    else if (lost) gone = error_code::rank_lost;
+    return gone.has_value();
+  });
+  return this->has_fault() ? std::nullopt : gone;
 }
 
 template <transport Transport>

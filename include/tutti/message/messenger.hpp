@@ -14,6 +14,7 @@
 #include "tutti/message/head.hpp"
 #include "tutti/message/receiver.hpp"
 #include "tutti/transport/concept.hpp"
+#include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
 
@@ -155,12 +156,13 @@ class messenger : message_receiver<Transport> {
   // move one by one: 64 of 32 KiB took 1.5 times as long (Emerald Rapids).
   bool blocks_sender() {
     if (!sliced_.any_readable()) return false;
-    std::size_t const room = transport_.slots(receiver::track_of_slices);
+    std::size_t const room = slots_of(transport_.ranks(), receiver::track_of_slices);
     return std::ranges::any_of(peers_.known(), [&](int r) {
       auto const& p = of(r);
       return p.sliced.readable > 0 && (p.sliced.missing > room || !p.replies.empty());
     });
   }
+  // Receives slices until none is blocked.
   void finish_slices() {
     bool any = moved_;
     for (int polls = 0; blocks_sender() && polls < 2 * polls_if_responsive && !failure_; ++polls) {

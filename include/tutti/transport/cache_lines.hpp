@@ -26,14 +26,17 @@ inline constexpr std::size_t cache_line = 64;
 // recognised by an instruction that only they have (as have some of Intel's small cores). Tests set it.
 inline bool on_mesh = cpu_has_cldemote();
 
-// Fetches a line that is about to be written. Compilers prefetch for reading unless they compile for a processor whose features they
+// Fetches lines that are about to be written. Compilers prefetch for reading unless they compile for a processor whose features they
 // know. One without the instruction ignores it.
-inline void prefetch_for_writing(void const* line) noexcept {
+inline void prefetch_for_writing(void const* first, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += cache_line) {
+    auto const* const line = static_cast<char const*>(first) + at;
 #if defined(__x86_64__)
-  asm volatile("prefetchw %0" ::"m"(*static_cast<char const*>(line)));
+    asm volatile("prefetchw %0" ::"m"(*line));
 #else
-  __builtin_prefetch(line, 1);
+    __builtin_prefetch(line, 1);
 #endif
+  }
 }
 
 // Moves lines that were just written from the caches of this core to the third level, where their reader finds them sooner. Processors

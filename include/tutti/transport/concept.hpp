@@ -84,8 +84,7 @@ concept maps_memory = transport<T> && requires(T t, T const c, int peer, int tra
   { t.publish_reference(peer, track, data, bytes, more, tag) } noexcept;
   { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
   { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
-  { c.slots(track) } noexcept -> std::same_as<std::size_t>;  // how many messages a channel holds
-  { c.pulls() } -> std::same_as<bool>;                       // the kernel lets every rank read every other
+  { c.pulls() } -> std::same_as<bool>;  // the kernel lets every rank read every other
   { t.publish_private_reference(peer, track, data, bytes, more, tag) } noexcept;
   { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
   { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // chooses how to store to slots

@@ -81,8 +81,6 @@ class mailbox : public packet_rounds {
     *reinterpret_cast<std::uint64_t*>(out.next().line) = reinterpret_cast<std::uintptr_t>(data);
     send(to, out, bytes, more, payload::foreign, tag);
   }
-  // How many messages a channel holds.
-  std::size_t slots(int track) const noexcept { return slots_of(ranks_, track); }
   // The number of messages published to a peer, and whether it has released the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
   bool consumed(int to, int track, std::uint64_t count) noexcept {
@@ -126,9 +124,7 @@ class mailbox : public packet_rounds {
     sender& out = outgoing(to, track);
     bool const in_slot = out.claimed == payload::in_slot;
     slot& later = out.channel->at((out.published + (in_slot ? 1 : 3)) & (out.slots - 1));
-    prefetch_for_writing(&later);
-    if (!in_slot) return;
-    for (std::size_t at = 0; at < bytes; at += cache_line) prefetch_for_writing(later.data + at);
+    prefetch_for_writing(&later, cache_line + (in_slot ? bytes : 0));
   }
   void release(int from, int track) noexcept {
     receiver& in = incoming(from, track);

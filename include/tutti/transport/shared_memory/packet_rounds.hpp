@@ -27,8 +27,7 @@ class packet_rounds {
   }
   // Fetches this rank's first packets of a round for writing.
   void prefetch_packets(std::uint64_t round, bool far, std::size_t lines) const noexcept {
-    packet* const first = packets(rank_, round, far);
-    for (std::size_t k = 0; k < lines; ++k) prefetch_for_writing(first + k);
+    prefetch_for_writing(packets(rank_, round, far), lines * cache_line);
   }
   // Whether all peers have finished with the previous contents of these lines.
   bool packets_writable(std::uint64_t round, bool far) noexcept {
