@@ -50,7 +50,7 @@ class mailbox : public packet_rounds {
     sender& out = outgoing(to, track);
     if (out.claimed == payload::close) {
       *reinterpret_cast<std::uint64_t*>(out.next().line) = out.close_place;
-      for (std::uint64_t k = 0; k < close_places_for(bytes); ++k) out.used[out.close_place + k] = out.published + 1;
+      for (std::uint64_t k = 0; k < places_for(bytes); ++k) out.used[out.close_place + k] = out.published + 1;
     }
     send(to, out, bytes, more, out.claimed, tag);
   }
@@ -124,7 +124,8 @@ class mailbox : public packet_rounds {
     sender& out = outgoing(to, track);
     bool const in_slot = out.claimed == payload::in_slot;
     slot& later = out.channel->at((out.published + (in_slot ? 1 : 3)) & (out.slots - 1));
-    prefetch_for_writing(&later, cache_line + (in_slot ? bytes : 0));
+    prefetch_for_writing(&later, cache_line);
+    if (in_slot) prefetch_for_writing(later.data, bytes);
   }
   void release(int from, int track) noexcept {
     receiver& in = incoming(from, track);
@@ -247,8 +248,7 @@ class mailbox : public packet_rounds {
       out.claimed = payload::in_line;
       return next.line;
     }
-    if (!on_mesh && bytes >= min_close_bytes && bytes <= longest_close &&
-        find_close_places(out, close_places_for(bytes))) {
+    if (!on_mesh && bytes >= min_close_bytes && bytes <= longest_close && find_close_places(out, places_for(bytes))) {
       out.claimed = payload::close;
       return out.channel->close(out.slots, out.close_place);
     }
@@ -256,7 +256,7 @@ class mailbox : public packet_rounds {
     return next.data;
   }
   // Neighbours make room for a message that is longer than one of them.
-  static std::uint64_t close_places_for(std::size_t bytes) noexcept { return bytes > max_close_bytes ? 2 : 1; }
+  static std::uint64_t places_for(std::size_t bytes) noexcept { return bytes > max_close_bytes ? 2 : 1; }
   // Finds the first `count` neighbours whose last messages the receiver has released.
   static bool find_close_places(sender& out, std::uint64_t count) noexcept {
     if (out.consumed != out.published) refresh(out);
