@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "message/messages.hpp"
+#include "support/own_pages.hpp"
 #include "support/sanitized.hpp"
 
 using namespace tutti;
@@ -345,9 +346,9 @@ TEST_CASE("a receiver whose sender has released the message because of an except
     try {
       auto comm = *all.split(0);
       pause const later{std::chrono::milliseconds(thrower ? 200 : 0)};
-      std::vector<int> data(2'000'000, 1);
+      own_pages data(2'000'000);
       if (!thrower) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // its memory is gone by then
-      work const started = thrower ? isend(comm, data, 1) : work(irecv(comm, data, 0));
+      work const started = thrower ? isend(comm, data.numbers(), 1) : work(irecv(comm, data.numbers(), 0));
       if (thrower) throw std::runtime_error("enough");
       work(started).wait();
       expect(false, "a message of a rank that gave up has arrived");

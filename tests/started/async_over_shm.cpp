@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "started/async.hpp"
+#include "support/own_pages.hpp"
 #include "support/sanitized.hpp"
 
 using namespace tutti;
@@ -54,10 +55,10 @@ TEST_CASE("a rank whose peer has released memory because of an exception names t
     try {
       auto comm = of_all(all);
       pause const later{std::chrono::milliseconds(thrower ? 200 : 0)};
-      std::vector<int> data(2000000, 1);
+      own_pages data(2'000'000);
       if (!thrower) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // its memory is gone by then
-      work const started =
-          all_reduce(async(comm), data, sum{}, {.algorithm = algorithm_id::two_shot, .protocol = protocol::pull});
+      work const started = all_reduce(async(comm), data.numbers(), sum{},
+                                      {.algorithm = algorithm_id::two_shot, .protocol = protocol::pull});
       if (thrower) throw std::runtime_error("enough");
       work(started).wait();
       expect(false, "a call of a rank that gave up has ended");
