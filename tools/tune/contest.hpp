@@ -59,18 +59,24 @@ void call(tutti::communicator<Transport>& comm, contest const& t, arrays const& 
   }
 }
 
-// The time of the slowest rank in nanoseconds: the median of the medians of all blocks.
+// Nanoseconds of a call at the slowest rank.
+struct times {
+  double alone = 0;     // all ranks begin at once, and have just written their inputs
+  double in_a_row = 0;  // one call after another, with the same inputs
+};
+
+// The times of a contestant: medians over all blocks.
 struct result {
   contest of{};
   bool crowded = false;
   tutti::algorithm_id algorithm{};
   tutti::protocol how{};
   int blocks = 0;
-  double nanoseconds = 0;  // in private arrays
-  double shared = 0;       // in arrays that peers read in place; the same if that makes no difference
+  times own{};     // in private arrays
+  times shared{};  // in arrays that peers read in place; the same if that makes no difference
 
-  // Both kinds of memory count equally.
-  double score() const { return std::sqrt(nanoseconds * shared); }
+  // Programs call in both ways, with both kinds of memory, and each counts equally.
+  double score() const { return std::pow(own.alone * own.in_a_row * shared.alone * shared.in_a_row, 0.25); }
 };
 
 template <class Numbers>
@@ -91,29 +97,37 @@ class referee {
   std::vector<result> hold(contest const& t) {
     std::vector<contestant> all = contestants(t);
     for (contestant& c : all) race(t, c, t.bytes <= 65536 ? 3 : 1);  // the first calls touch memory
-    drop(all, 8);
-    for (contestant& c : all) c.own.clear(), c.shared.clear();
-    static constexpr double margins[] = {2, 1.4, 1.25, 1.15, 1.1};
+    drop(t, all, 8);
+    for (contestant& c : all) c.own = c.shared = {};
+    // A block that the system disturbed must not drop a contestant, so none is dropped before it has raced twice.
+    static constexpr double margins[] = {never, 2, 1.4, 1.25, 1.15, 1.1};
     for (double const margin : margins) {
       for (contestant& c : all)
         if (!c.out) race(t, c, static_cast<int>(std::clamp(block_ / c.wall, 1.0, 1.0 * max_samples)));
-      drop(all, margin);
+      drop(t, all, margin);
     }
     std::vector<result> out;
     for (contestant const& c : all)
-      if (!c.own.empty()) out.push_back(result_of(t, c));
+      if (!c.own.alone.empty()) out.push_back(result_of(t, c));
     return out;
   }
 
  private:
+  struct blocks {
+    std::vector<double> alone{}, in_a_row{};
+
+    times medians() const { return {median(alone), median(in_a_row)}; }
+    times least() const { return {std::ranges::min(alone), std::ranges::min(in_a_row)}; }
+  };
   struct contestant {
     tutti::algorithm_id algorithm{};
     tutti::protocol how{};
-    std::vector<double> own{}, shared{};  // medians of blocks
-    double wall = 0;                      // of a sample, including the work around the call
+    blocks own{}, shared{};
+    double wall = 0;  // of a sample in each way, including the work around the calls
     bool out = false;
   };
 
+  static constexpr double never = std::numeric_limits<double>::infinity();
   static constexpr bool shares = tutti::detail::maps_memory<Transport>;
   // Below this size a system call costs more than the copy, and the kind of memory makes no difference.
   static constexpr std::size_t min_pulled = 4096;
@@ -145,44 +159,69 @@ class referee {
   }
 
   result result_of(contest const& t, contestant const& c) const {
-    double const own = median(c.own), shared = c.shared.empty() ? own : median(c.shared);
-    return {t, crowded_, c.algorithm, c.how, static_cast<int>(c.own.size()), own, shared};
+    return {t,
+            crowded_,
+            c.algorithm,
+            c.how,
+            static_cast<int>(c.own.alone.size()),
+            c.own.medians(),
+            (shares_in(t) ? c.shared : c.own).medians()};
   }
+  double least_score(contest const& t, contestant const& c) const {
+    return result{.own = c.own.least(), .shared = (shares_in(t) ? c.shared : c.own).least()}.score();
+  }
+  static bool shares_in(contest const& t) { return shares && t.bytes >= min_pulled; }
 
   void race(contest const& t, contestant& c, int samples) {
-    laps const own = block(t, c, memory_.own, samples);
-    c.own.push_back(median(own.slowest));
-    c.wall = own.wall / samples;
-    if (!shares || t.bytes < min_pulled) return;
-    laps const shared = block(t, c, memory_.shared, samples);
-    c.shared.push_back(median(shared.slowest));
-    c.wall += shared.wall / samples;
+    c.wall = race_in(t, c, memory_.own, c.own, samples);
+    if (shares_in(t)) c.wall += race_in(t, c, memory_.shared, c.shared, samples);
+  }
+  double race_in(contest const& t, contestant const& c, arrays const& memory, blocks& to, int samples) {
+    laps const alone = run_alone(t, c, memory, samples), in_a_row = run_in_a_row(t, c, memory, samples);
+    to.alone.push_back(median(alone.slowest));
+    to.in_a_row.push_back(median(in_a_row.slowest));
+    return (alone.wall + in_a_row.wall) / samples;
   }
 
-  laps block(contest const& t, contestant const& c, arrays const& memory, int samples) {
+  laps run_alone(contest const& t, contestant const& c, arrays const& memory, int samples) {
     bool const only_root = t.what == tutti::collective::broadcast || t.what == tutti::collective::scatter;
-    tutti::options const o{.algorithm = c.algorithm, .protocol = c.how};
     std::vector<double> own;
     std::int64_t const began = now();
     for (int i = 0; i < samples; ++i) {
       // Applications write their inputs before a call. Inputs that are in a peer's cache already would give better times.
       if (!only_root || comm_.rank() == 0) std::ranges::fill(input(t, memory), static_cast<float>(i & 3));
       std::int64_t const start = field_.start();
-      call(comm_, t, memory, o);
+      call(comm_, t, memory, options_of(c));
       own.push_back(static_cast<double>(now() - start));
     }
     return field_.finish(own, static_cast<double>(now() - began));
   }
+  // Its times are the means of some calls each.
+  laps run_in_a_row(contest const& t, contestant const& c, arrays const& memory, int samples) {
+    int const parts = std::min(samples, 16);
+    std::vector<double> own;
+    std::int64_t const start = field_.start();
+    std::int64_t before = start;
+    for (int part = 0; part < parts; ++part) {
+      int const calls = samples * (part + 1) / parts - samples * part / parts;
+      for (int i = 0; i < calls; ++i) call(comm_, t, memory, options_of(c));
+      std::int64_t const after = now();
+      own.push_back(static_cast<double>(after - before) / calls);
+      before = after;
+    }
+    return field_.finish(own, static_cast<double>(before - start));
+  }
+  static tutti::options options_of(contestant const& c) { return {.algorithm = c.algorithm, .protocol = c.how}; }
 
   // Drops contestants that take more than `margin` times as long as the best with the same protocol. Protocols are separate because
   // the best without pull decides where peers cannot read private memory.
-  void drop(std::vector<contestant>& all, double margin) const {
+  void drop(contest const& t, std::vector<contestant>& all, double margin) const {
     for (tutti::protocol const how : {tutti::protocol::automatic, tutti::protocol::pull}) {
       double best = std::numeric_limits<double>::max();
       for (contestant const& c : all)
-        if (c.how == how && !c.out) best = std::min(best, result_of({}, c).score());
+        if (c.how == how && !c.out) best = std::min(best, least_score(t, c));
       for (contestant& c : all)
-        if (c.how == how && !c.out) c.out = result_of({}, c).score() > margin * best;
+        if (c.how == how && !c.out) c.out = least_score(t, c) > margin * best;
     }
   }
 

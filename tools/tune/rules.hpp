@@ -68,7 +68,7 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<std::vector<result>
                    .cores = w.crowded ? tutti::detail::occupancy::crowded : tutti::detail::occupancy::apart,
                    .algorithm = w.algorithm,
                    .how = w.how,
-                   .nanoseconds = static_cast<std::uint32_t>(std::min(w.nanoseconds, 4e9)),
+                   .nanoseconds = static_cast<std::uint32_t>(std::min(w.own.alone, 4e9)),
                    .measured_at = w.of.bytes});
     before = w.of.bytes;
   }
@@ -126,7 +126,7 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
       std::array<std::uint64_t, 4> unit{};
       unit[k] = 1'000'000;
       terms[k] = static_cast<double>(time_in_memory(at->second, of, {unit[0], unit[1], unit[2], unit[3]}, how)) / 1e9 /
-                 r.nanoseconds;
+                 r.own.alone;
     }
     samples.push_back({terms});
   }

@@ -79,7 +79,7 @@ inline std::vector<contest> contests(settings const& s) {
 
 // The approximate duration of a contest's block in nanoseconds.
 inline double block_time(settings const& s, std::size_t contests) {
-  return s.seconds * 1e9 / static_cast<double>(contests) / 26;
+  return s.seconds * 1e9 / static_cast<double>(contests) / 30;
 }
 
 inline void show_progress(contest const& t, std::size_t done, std::size_t all, double seconds) {
@@ -126,10 +126,11 @@ inline void print(std::vector<tutti::detail::rule> const& rules) {
 }
 
 inline std::string csv(std::vector<result> const& results) {
-  std::string out = "collective,ranks,bytes,algorithm,protocol,blocks,nanoseconds,in_shared_arrays\n";
+  std::string out = "collective,ranks,bytes,algorithm,protocol,blocks,alone,in_a_row,shared_alone,shared_in_a_row\n";
   for (result const& r : results)
-    out += fmt::format("{},{},{},{},{},{},{:.0f},{:.0f}\n", name(r.of.what), r.of.ranks, r.of.bytes, name(r.algorithm),
-                       name(r.how), r.blocks, r.nanoseconds, r.shared);
+    out += fmt::format("{},{},{},{},{},{},{:.0f},{:.0f},{:.0f},{:.0f}\n", name(r.of.what), r.of.ranks, r.of.bytes,
+                       name(r.algorithm), name(r.how), r.blocks, r.own.alone, r.own.in_a_row, r.shared.alone,
+                       r.shared.in_a_row);
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Measured on an Intel Xeon of the Emerald Rapids class (2 MiB L2 a core, 300 MiB L3), 2 cores, a virtual machine, 2026-11-28, by two
-// runs of tutti-tune. Where the two runs differed, or trailed the MPIs, bench/run.py compared algorithms and protocols in both its modes,
+// Measured on an Intel Xeon of the Emerald Rapids class (2 MiB L2 a core, 300 MiB L3), 2 cores, a virtual machine, 2026-11-28, by five
+// runs of tutti-tune. Where these differed, or trailed the MPIs, bench/run.py compared algorithms and protocols in both its modes,
 // and decided; so the times of neighbouring rules may come from different runs.
 #pragma once
 
@@ -45,14 +45,16 @@ inline constexpr rule intel_xeon_rules[] = {
   {collective::all_gather, 3, 5, occupancy::crowded, reach::any, 65536, algorithm_id::one_shot, protocol::automatic, 26022, 32768},
   {collective::all_gather, 3, 5, occupancy::crowded, reach::pulls, rule::no_limit, algorithm_id::one_shot, protocol::pull, 570474, 524288},
   {collective::all_gather, 3, 5, occupancy::crowded, reach::closed, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 528010, 524288},
-  {collective::all_gather, 6, 11, occupancy::crowded, reach::any, 32768, algorithm_id::one_shot, protocol::automatic, 57523, 16384},
+  {collective::all_gather, 6, 11, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 57523, 16384},
   {collective::all_gather, 6, 11, occupancy::crowded, reach::pulls, rule::no_limit, algorithm_id::one_shot, protocol::pull, 1029899, 262144},
   {collective::all_gather, 6, 11, occupancy::crowded, reach::closed, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 1083400, 262144},
   {collective::gather, 2, 2, occupancy::apart, reach::any, 65536, algorithm_id::one_shot, protocol::automatic, 5768, 32768},
   {collective::gather, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::binomial_tree, protocol::automatic, 15145060, 33554432},
   {collective::gather, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 7127068, 8388608},
+  {collective::gather, 6, 11, occupancy::crowded, reach::any, 65536, algorithm_id::one_shot, protocol::automatic, 26284, 32768},
+  {collective::gather, 6, 11, occupancy::crowded, reach::pulls, 262144, algorithm_id::one_shot, protocol::pull, 109102, 131072},
   {collective::gather, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 2767985, 2097152},
-  {collective::scatter, 2, 2, occupancy::apart, reach::any, 131072, algorithm_id::one_shot, protocol::automatic, 14847, 131072},
+  {collective::scatter, 2, 2, occupancy::apart, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 1984, 8192},
   {collective::scatter, 2, 2, occupancy::apart, reach::pulls, rule::no_limit, algorithm_id::one_shot, protocol::pull, 152129, 1048576},
   {collective::scatter, 2, 2, occupancy::apart, reach::closed, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 9631612, 33554432},
   {collective::scatter, 3, 5, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 7968, 8192},
@@ -62,15 +64,15 @@ inline constexpr rule intel_xeon_rules[] = {
   {collective::scatter, 6, 11, occupancy::crowded, reach::pulls, rule::no_limit, algorithm_id::one_shot, protocol::pull, 149700, 262144},
   {collective::scatter, 6, 11, occupancy::crowded, reach::closed, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 328496, 262144},
   {collective::all_to_all, 2, 2, occupancy::apart, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 4385, 16384},
-  {collective::all_to_all, 2, 2, occupancy::apart, reach::pulls, 4194304, algorithm_id::one_shot, protocol::pull, 433622, 1048576},
+  {collective::all_to_all, 2, 2, occupancy::apart, reach::pulls, rule::no_limit, algorithm_id::one_shot, protocol::pull, 433622, 1048576},
   {collective::all_to_all, 2, 2, occupancy::apart, reach::closed, 4194304, algorithm_id::one_shot, protocol::automatic, 594798, 2097152},
-  {collective::all_to_all, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::pairwise, protocol::automatic, 18101222, 33554432},
+  {collective::all_to_all, 2, 2, occupancy::apart, reach::closed, rule::no_limit, algorithm_id::pairwise, protocol::automatic, 18101222, 33554432},
   {collective::all_to_all, 3, 5, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 14466, 8192},
   {collective::all_to_all, 3, 5, occupancy::crowded, reach::pulls, 131072, algorithm_id::one_shot, protocol::pull, 190305, 131072},
   {collective::all_to_all, 3, 5, occupancy::crowded, reach::pulls, rule::no_limit, algorithm_id::pairwise, protocol::pull, 515345, 524288},
   {collective::all_to_all, 3, 5, occupancy::crowded, reach::closed, 1048576, algorithm_id::one_shot, protocol::automatic, 784604, 524288},
   {collective::all_to_all, 3, 5, occupancy::crowded, reach::closed, rule::no_limit, algorithm_id::pairwise, protocol::automatic, 19674259, 8388608},
-  {collective::all_to_all, 6, 11, occupancy::crowded, reach::any, 32768, algorithm_id::one_shot, protocol::automatic, 69291, 16384},
+  {collective::all_to_all, 6, 11, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 69291, 16384},
   {collective::all_to_all, 6, 11, occupancy::crowded, reach::pulls, rule::no_limit, algorithm_id::one_shot, protocol::pull, 1222856, 262144},
   {collective::all_to_all, 6, 11, occupancy::crowded, reach::closed, 1048576, algorithm_id::one_shot, protocol::automatic, 3789916, 524288},
   {collective::all_to_all, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::pairwise, protocol::automatic, 16173337, 2097152},
@@ -81,11 +83,11 @@ inline constexpr rule intel_xeon_rules[] = {
   {collective::scan, 3, 5, occupancy::crowded, reach::any, 4096, algorithm_id::one_shot, protocol::automatic, 6147, 2048},
   {collective::scan, 3, 5, occupancy::crowded, reach::any, 16384, algorithm_id::recursive_doubling, protocol::automatic, 10328, 8192},
   {collective::scan, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::ring, protocol::automatic, 25926195, 33554432},
-  {collective::scan, 6, 11, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 21320, 8192},
+  {collective::scan, 6, 11, occupancy::crowded, reach::any, 4096, algorithm_id::one_shot, protocol::automatic, 15456, 2048},
   {collective::scan, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::ring, protocol::automatic, 9583940, 8388608},
   {collective::exclusive_scan, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 5498494, 33554432},
   {collective::exclusive_scan, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 23010888, 33554432},
-  {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 21012, 8192},
+  {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, 4096, algorithm_id::one_shot, protocol::automatic, 15012, 2048},
   {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::ring, protocol::automatic, 16570448, 8388608},
 };
 // clang-format on
