@@ -22,7 +22,6 @@ tutti::communicator<tutti::shm>& world() {  // all ranks make the first call tog
 }  // namespace
 
 TEST_CASE("the program of the README") {
-  using namespace std::chrono_literals;
   std::vector<float> const in(100, 1.0f);
   std::vector<float> out(100);
 
@@ -32,7 +31,7 @@ TEST_CASE("the program of the README") {
   tutti::all_reduce(comm, gradient);               // in place, sum, algorithm chosen by tutti
   tutti::all_reduce(comm, in, out, tutti::max{});  // any operation on any trivially copyable type
   tutti::all_reduce<tutti::ring>(comm, gradient);  // algorithm fixed at compile time
-  tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::two_shot, .timeout = 5s});
+  tutti::all_reduce(comm, in, out, tutti::min{}, {.timeout = std::chrono::seconds(5)});
 
   tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);  // started; compute, then wait
   sum.wait();
