@@ -359,7 +359,7 @@ class job {
   // failure is that of one of them, unless one has succeeded.
   void go_on() {
     reap();
-    if (is_elastic() && members() < options_.min_ranks) return;  // they are about to give up
+    if (is_elastic() && members() < options_.min_ranks && !one_succeeded_) return;  // they are about to give up
     std::string const running = list_running();
     code_ = running.empty() && !one_succeeded_ ? last_code_ : 0;
     if (stage_ != stage::failed) return;

@@ -3,8 +3,10 @@
 // labels: processes waits
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include "launch/command.hpp"
 
@@ -78,9 +80,20 @@ TEST_CASE("if the system has no room for a process, its start is tried again, an
 
 TEST_CASE("a program that is not elastic does not join, and its survivors are not disturbed") {
   command c(run_elastic + "1:3 --max-restarts 2 " TUTTI_RANKS " survive 1");
-  CHECK(c.wait() == 0);
+  int const code = c.wait();
   CAPTURE(c.output);
+  CHECK(code == 0);
   CHECK(lines_with(c.output, " of 2: right\n") == 2);
+}
+
+TEST_CASE("survivors may end before the launcher hears of them") {
+  command c(run_elastic + "1:3 sh -c '[ $TUTTI_RANK = 2 ] && kill -STOP $PPID; exec " TUTTI_RANKS " survive 1'");
+  for (std::string const r : {"rank 0 of 2: right\n", "rank 1 of 2: right\n"}) c.read_until(r);  // printed as they end
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  c.signal(SIGCONT);
+  int const code = c.wait();
+  CAPTURE(c.output);
+  CHECK(code == 0);
 }
 
 TEST_CASE("a job that a signal ends gets no new processes") {
