@@ -165,16 +165,16 @@ class referee {
             c.how,
             static_cast<int>(c.own.alone.size()),
             c.own.medians(),
-            (shares_in(t) ? c.shared : c.own).medians()};
+            (kind_matters(t) ? c.shared : c.own).medians()};
   }
   double least_score(contest const& t, contestant const& c) const {
-    return result{.own = c.own.least(), .shared = (shares_in(t) ? c.shared : c.own).least()}.score();
+    return result{.own = c.own.least(), .shared = (kind_matters(t) ? c.shared : c.own).least()}.score();
   }
-  static bool shares_in(contest const& t) { return shares && t.bytes >= min_pulled; }
+  static bool kind_matters(contest const& t) { return shares && t.bytes >= min_pulled; }
 
   void race(contest const& t, contestant& c, int samples) {
     c.wall = race_in(t, c, memory_.own, c.own, samples);
-    if (shares_in(t)) c.wall += race_in(t, c, memory_.shared, c.shared, samples);
+    if (kind_matters(t)) c.wall += race_in(t, c, memory_.shared, c.shared, samples);
   }
   double race_in(contest const& t, contestant const& c, arrays const& memory, blocks& to, int samples) {
     laps const alone = run_alone(t, c, memory, samples), in_a_row = run_in_a_row(t, c, memory, samples);
