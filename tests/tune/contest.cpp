@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Contests of tutti-tune, by times that the test invents: who is dropped, and who is not. The namespace of the tool has a name of the library.
-// labels: alone
+// labels: threads alone
 #include "../../tools/tune/contest.hpp"
 
 #include <doctest/doctest.h>
