@@ -256,9 +256,11 @@ TEST_CASE("types and operations") {
       expect(nccl_values(device, data) == of(expected), what);
       expect(calls_by_nccl() == before + 1, what + " by NCCL");
     };
-    check(std::int8_t{}, sum{}, 6), check(std::uint64_t{}, sum{}, 6);
-    check(float{}, sum{}, 6), check(tutti::half{}, sum{}, 6);
-    check(std::int32_t{}, mean{}, 2), check(bfloat16{}, mean{}, 2), check(double{}, product{}, 6);
+    auto const sums = [&]<class... T>(type_list<T...>) { (check(T{}, sum{}, 6), ...); };
+    sums(type_list<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, float, double,
+                   tutti::half, bfloat16>{});
+    check(std::int32_t{}, mean{}, 2), check(bfloat16{}, mean{}, 2);
+    check(std::int8_t{}, product{}, 6), check(float{}, product{}, 6);
     check(std::int64_t{}, tutti::max{}, 3), check(std::uint8_t{}, tutti::min{}, 1);
   });
 }

@@ -22,8 +22,8 @@ namespace tutti::testing {
 enum class mishap { none, delay, lose, repeat, cut, mistake, kill, mute };
 
 // Messages are counted from 1. `delay` applies to all of them: each waits in its channel for a random number of polls,
-// while others pass it in other channels. Not to slices of tagged messages in mapped memory: these are visible before anything
-// that their sender does next, on which a receiver relies that has read the sender's memory instead.
+// while others pass it in other channels. Slices of tagged messages in mapped memory wait before they are written: once published,
+// they are visible before anything that their sender does next, on which a receiver relies that has read the sender's memory instead.
 struct misfortune {
   mishap what = mishap::none;
   int message = 0;  // the one that is affected
@@ -108,6 +108,10 @@ class faulty : public Transport {
   std::byte* claim_by(Claim const& transports, int to, int track, std::size_t alignment) noexcept {
     send_some();
     if (is_held(to, track) || mute()) return nullptr;
+    if (unsigned& looks = looks_before_[{to, track}]; looks > 0) {
+      --looks;
+      return nullptr;
+    }
     std::byte* const place = transports();
     claimed_[{to, track}] = {place, alignment};
     return place;
@@ -142,10 +146,10 @@ class faulty : public Transport {
     }
   }
   void send(std::function<void()> f, int to, int track) {
-    bool const is_slice = detail::maps_memory<Transport> && track == detail::slice_track;
-    if (plan_.what == mishap::delay && !is_slice)
-      held_.push_back({to, track, static_cast<unsigned>(random_() % 100), std::move(f)});
-    else if (!mute()) f();
+    auto const delay = static_cast<unsigned>(plan_.what == mishap::delay ? random_() % 100 : 0);
+    if (detail::maps_memory<Transport> && track == detail::slice_track) looks_before_[{to, track}] = delay;
+    else if (plan_.what == mishap::delay) return held_.push_back({to, track, delay, std::move(f)});
+    if (!mute()) f();
   }
   void send_some() noexcept {
     for (std::size_t i = 0; i < held_.size();) {
@@ -172,6 +176,7 @@ class faulty : public Transport {
   std::minstd_rand random_;
   std::deque<message> held_;
   std::map<std::pair<int, int>, claimed_place> claimed_;  // by peer and track
+  std::map<std::pair<int, int>, unsigned> looks_before_;  // until the next slice may be written
   int count_ = 0;
   bool struck_ = false;
 };

@@ -99,7 +99,7 @@ class referee {
     for (contestant& c : all) race(t, c, t.bytes <= 65536 ? 3 : 1);  // the first calls touch memory
     drop(t, all, 8);
     for (contestant& c : all) c.own = c.shared = {};
-    // A block that the system disturbed must not drop a contestant, so none is dropped before it has raced twice.
+    // One block that the system disturbed must not drop a contestant, so nobody is dropped after the first.
     static constexpr double margins[] = {never, 2, 1.4, 1.25, 1.15, 1.1};
     for (double const margin : margins) {
       for (contestant& c : all)
