@@ -181,7 +181,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   // Ends the job: revokes the communicator, prints the reason on stderr and ends this process at once with this exit
   // code. Output is flushed; destructors and exit handlers do not run, because they could wait for ranks that are gone.
   // Ranks in a call throw revoked, and so do others in their next call; launchers end them when they see the exit code.
-  // Over MPI, MPI_Abort ends the processes. Ranks that are threads end with their process.
+  // Over MPI, MPI_Abort ends all processes of MPI_COMM_WORLD. Ranks that are threads end with their process.
   //
   //   if (!save(checkpoint)) comm.abort("the disk is full");
   [[noreturn]] void abort(std::string_view reason, int exit_code = 1);
