@@ -348,7 +348,7 @@ class job {
                                                 : fmt::format("ended with exit code {}", WEXITSTATUS(status));
     say("rank {} {}", r, how);
     if (is_elastic() && members() >= options_.min_ranks) return plan_restart(one, r);
-    if (is_elastic() && stage_ == stage::running)
+    if (is_elastic() && stage_ == stage::running && !one_succeeded_)
       say("{} ranks are left, fewer than {}", members(), options_.min_ranks);
     if (options_.recovers || stage_ != stage::running) return;
     stage_ = stage::failed;

@@ -380,6 +380,16 @@ TEST_CASE("of errors that nobody catches, one is printed in full") {
   CHECK(!c.said("terminate called"));
 }
 
+TEST_CASE("a job that a rank aborts ends with the code of that rank, whose reason is printed once") {
+  for (int i = 0; i < 10; ++i) {
+    command c(run + "-n 4 " TUTTI_RANKS " abort");
+    CHECK(c.wait() == 7);
+    CAPTURE(c.output);
+    CHECK(lines_with(c.output, "tutti: rank 1 has aborted the job: the disk is full") == 1);
+    CHECK(lines_with(c.output, " ends too (revoked, because of rank 1); see the error of rank 1\n") == 3);
+  }
+}
+
 TEST_CASE("different errors that nobody catches are all printed in full") {
   command c(run + "-n 4 " TUTTI_RANKS " uncaught_differently");
   CHECK(c.wait() == 134);  // SIGABRT

@@ -18,6 +18,7 @@
 #include "tutti/call/perform.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/fault/survival.hpp"
+#include "tutti/transport/system/uncaught.hpp"
 
 namespace tutti {
 namespace detail {
@@ -86,6 +87,7 @@ template <transport Transport>
 void communicator<Transport>::abort(std::string_view reason, int exit_code) {
   expect_usable({});
   std::string const text = detail::join({"rank ", rank(), " has aborted the job: ", reason});
+  detail::count_as_printed(text);  // before others learn of it
   try {
     detail::revoke_everywhere(*engine_, text);
   } catch (...) {  // this process ends anyway

@@ -135,6 +135,14 @@ int run(std::string const& task, int number) {
   for (;;) tutti::barrier(comm);
 }
 
+// Rank 1 aborts the job, and nobody catches the errors that the others get.
+[[noreturn]] void abort_job() {
+  auto comm = tutti::init();
+  tutti::barrier(comm);
+  if (comm.rank() == 1) comm.abort("the disk is full", 7);
+  for (;;) tutti::barrier(comm);
+}
+
 // Starts ranks of its own. std::cout has a buffer.
 int print_through_buffers() {
   std::ios::sync_with_stdio(false);
@@ -156,6 +164,7 @@ int print_through_buffers() {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "uncaught") fail_uncaught();
+  if (argc > 1 && std::string(argv[1]) == "abort") abort_job();
   if (argc > 1 && std::string(argv[1]) == "uncaught_differently") fail_differently();
   if (argc > 1 && std::string(argv[1]) == "buffered_output") return print_through_buffers();
   try {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Errors that a program does not catch: the first rank of a job, or of a machine, to end prints its error in full. Others print
-// one line if they end with the same error, or because of that rank.
+// one line if they end with the same error, or because of that rank. A rank that ends because another has revoked the communicator
+// lets that rank end first, because launchers return the exit code of the first.
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <sys/types.h>
 
 #include "tutti/transport/system/descriptor.hpp"
@@ -19,6 +21,9 @@ namespace tutti::detail {
 // number of that process (`keeper`) and the descriptor.
 [[gnu::cold]] int file_of_uncaught_errors() noexcept;
 [[gnu::cold]] void share_uncaught_errors_with(pid_t keeper, int file, int rank) noexcept;
+
+// This rank prints this error itself.
+[[gnu::cold]] void count_as_printed(std::string_view text) noexcept;
 
 }  // namespace tutti::detail
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -33,6 +35,14 @@ struct uncaught_errors {
 };
 inline uncaught_errors uncaught{};
 
+// What is told of a text, without the rank.
+inline std::uint64_t hash_in_place(std::string_view text) { return hash_of(text) << 32; }
+// Returns 0 if this rank is the first, otherwise what the first has told.
+inline std::uint64_t tell(std::uint64_t text) {
+  std::uint64_t first = 0;
+  uncaught.told->compare_exchange_strong(first, text | (static_cast<std::uint32_t>(uncaught.rank) + 1));
+  return first;
+}
 inline int teller(std::uint64_t told) { return static_cast<int>(static_cast<std::uint32_t>(told)) - 1; }
 inline bool tells_enough(std::uint64_t told, std::uint64_t text, int peer) {
   return told >> 32 == text >> 32 || teller(told) == peer;
@@ -42,16 +52,16 @@ inline bool tells_enough(std::uint64_t told, std::uint64_t text, int peer) {
   try {
     if (std::exception_ptr const e = std::current_exception()) std::rethrow_exception(e);
   } catch (error const& e) {
-    std::uint64_t first = 0;
-    std::uint64_t const text = hash_of(e.happened()) << 32,
-                        own = text | (static_cast<std::uint32_t>(uncaught.rank) + 1);
+    std::uint64_t const text = hash_in_place(e.happened()), first = tell(text);
     std::string line = e.what();
-    if (!uncaught.told->compare_exchange_strong(first, own) && tells_enough(first, text, e.peer())) {
+    if (first != 0 && tells_enough(first, text, e.peer())) {
       std::string const cause = e.peer() < 0 || e.peer() == e.rank() ? "" : join({", because of rank ", e.peer()});
       line = join({"tutti: rank ", uncaught.rank, " ends too (", name(e.code()), cause, "); see the error of rank ",
                    teller(first)});
     }
     std::fprintf(stderr, "%s\n", line.c_str());
+    if (e.code() == error_code::revoked && e.peer() != e.rank())
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::abort();
   } catch (...) {
   }
@@ -94,6 +104,10 @@ TUTTI_INLINE void share_uncaught_errors_with(pid_t keeper, int file, int rank) n
     share_uncaught_errors(opened, 0, rank);
   } catch (std::bad_alloc const&) {  // this rank prints its errors in full
   }
+}
+
+TUTTI_INLINE void count_as_printed(std::string_view text) noexcept {
+  if (uncaught.told != nullptr) tell(hash_in_place(text));
 }
 
 }  // namespace tutti::detail
