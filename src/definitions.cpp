@@ -79,6 +79,7 @@
 #include "tutti/transport/system/memory_limit_impl.hpp"
 #include "tutti/transport/system/process_watch_impl.hpp"
 #include "tutti/transport/system/uncaught_impl.hpp"
+#include "tutti/transport/system/unread_output_impl.hpp"
 #include "tutti/transport/threads/loopback_impl.hpp"
 #include "tutti/tune/estimate_impl.hpp"
 #include "tutti/tune/find_impl.hpp"

@@ -94,6 +94,7 @@ TEST_CASE("survivors may end before the launcher hears of them") {
   int const code = c.wait();
   CAPTURE(c.output);
   CHECK(code == 0);
+  CHECK_FALSE(c.said("are left, fewer than"));
 }
 
 TEST_CASE("a job that a signal ends gets no new processes") {

@@ -18,7 +18,6 @@
 #include "rules.hpp"
 #include "session.hpp"
 #include "tutti/core/file.hpp"
-#include "tutti/core/process.hpp"
 #include "tutti/mpi.hpp"
 #include "write.hpp"
 
@@ -121,8 +120,7 @@ void or_abort(std::string const& program, F&& f) {
     f();
   } catch (std::exception const& e) {
     fmt::print(stderr, "{}: {}\n", program, e.what());
-    tutti::detail::let_output_be_read();
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    tutti::detail::abort_mpi(1);
   }
 }
 

@@ -19,10 +19,6 @@ namespace tutti::detail {
 // For a process that ends without destroying its static objects, and so the standard streams.
 [[gnu::cold]] void flush_output() noexcept;
 
-// Returns when all that this process has written to its standard output and error has been read from their pipes, or after a second.
-// For a process about to have its job ended: launchers may not read any more then, and would lose the reason.
-[[gnu::cold]] void let_output_be_read() noexcept;
-
 // How often fork() has led to this process, since the first owning_process was made.
 inline std::atomic<unsigned> forks{0};
 

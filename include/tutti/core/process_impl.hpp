@@ -2,14 +2,11 @@
 // Definitions of core/process.hpp.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <pthread.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
 
 #include "tutti/core/background.hpp"
@@ -38,18 +35,6 @@ TUTTI_INLINE void flush_output() noexcept {
   } catch (...) {  // streams may be set to throw
   }
   std::fflush(nullptr);
-}
-
-TUTTI_INLINE void let_output_be_read() noexcept {
-  auto const unread = [](int descriptor) {
-    struct stat info{};
-    int bytes = 0;
-    return ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode) && ::ioctl(descriptor, FIONREAD, &bytes) == 0 &&
-           bytes > 0;
-  };
-  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while ((unread(STDOUT_FILENO) || unread(STDERR_FILENO)) && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TUTTI_INLINE owning_process::owning_process() : number_(::getpid()) {

@@ -14,6 +14,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
+#include "tutti/transport/system/unread_output.hpp"
 
 namespace tutti::detail {
 
@@ -56,6 +57,12 @@ inline bool mpi_is_finalized() noexcept {
   if (call_watchdog::saw_loss && !mpi_survives()) last.start(rank, call_watchdog::limit_after_loss);
   call_note::scope const inside(last.notes[watched_calls::collective], "MPI_Finalize");
   MPI_Finalize();
+}
+
+// Ends all processes of the job. MPICH would end only this one if the communicator were another.
+[[gnu::cold]] inline void abort_mpi(int code) noexcept {
+  wait_for_reader_of_output();
+  MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 // The thread support of the MPI (MPI_THREAD_SINGLE ...), or mpi_closed from the beginning of MPI_Finalize on.

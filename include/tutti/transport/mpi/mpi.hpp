@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
-#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
@@ -167,11 +166,7 @@ class mpi : public detail::mpi_ranks {
     return std::make_unique<mpi>(meet_survivors(members, others_live), tracks_, limit_);
   }
 
-  // MPI_COMM_WORLD, because MPICH ends no other process than this for any other communicator.
-  [[gnu::cold]] void end_job(int code) noexcept {
-    detail::let_output_be_read();
-    MPI_Abort(MPI_COMM_WORLD, code);
-  }
+  void end_job(int code) noexcept { detail::abort_mpi(code); }
 
   detail::mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in the same call a moment to say so.

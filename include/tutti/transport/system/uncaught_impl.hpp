@@ -35,32 +35,33 @@ struct uncaught_errors {
 };
 inline uncaught_errors uncaught{};
 
-// What is told of a text, without the rank.
-inline std::uint64_t hash_in_place(std::string_view text) { return hash_of(text) << 32; }
-// Returns 0 if this rank is the first, otherwise what the first has told.
-inline std::uint64_t tell(std::uint64_t text) {
+inline std::uint64_t own_entry(std::string_view text) {
+  return hash_of(text) << 32 | (static_cast<std::uint32_t>(uncaught.rank) + 1);
+}
+// Returns the entry that is there already, or 0 if `own` is the first.
+inline std::uint64_t enter(std::uint64_t own) {
   std::uint64_t first = 0;
-  uncaught.told->compare_exchange_strong(first, text | (static_cast<std::uint32_t>(uncaught.rank) + 1));
+  uncaught.told->compare_exchange_strong(first, own);
   return first;
 }
 inline int teller(std::uint64_t told) { return static_cast<int>(static_cast<std::uint32_t>(told)) - 1; }
-inline bool tells_enough(std::uint64_t told, std::uint64_t text, int peer) {
-  return told >> 32 == text >> 32 || teller(told) == peer;
+inline bool tells_enough(std::uint64_t told, std::uint64_t own, int peer) {
+  return told >> 32 == own >> 32 || teller(told) == peer;
 }
 
 [[noreturn]] TUTTI_INLINE void end_with_uncaught() {
   try {
     if (std::exception_ptr const e = std::current_exception()) std::rethrow_exception(e);
   } catch (error const& e) {
-    std::uint64_t const text = hash_in_place(e.happened()), first = tell(text);
+    std::uint64_t const own = own_entry(e.happened()), first = enter(own);
     std::string line = e.what();
-    if (first != 0 && tells_enough(first, text, e.peer())) {
+    if (first != 0 && tells_enough(first, own, e.peer())) {
       std::string const cause = e.peer() < 0 || e.peer() == e.rank() ? "" : join({", because of rank ", e.peer()});
       line = join({"tutti: rank ", uncaught.rank, " ends too (", name(e.code()), cause, "); see the error of rank ",
                    teller(first)});
     }
     std::fprintf(stderr, "%s\n", line.c_str());
-    if (e.code() == error_code::revoked && e.peer() != e.rank())
+    if (e.code() == error_code::revoked && e.peer() != e.rank())  // that rank is about to end with its own exit code
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::abort();
   } catch (...) {
@@ -107,7 +108,7 @@ TUTTI_INLINE void share_uncaught_errors_with(pid_t keeper, int file, int rank) n
 }
 
 TUTTI_INLINE void count_as_printed(std::string_view text) noexcept {
-  if (uncaught.told != nullptr) tell(hash_in_place(text));
+  if (uncaught.told != nullptr) enter(own_entry(text));
 }
 
 }  // namespace tutti::detail
