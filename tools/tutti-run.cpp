@@ -260,10 +260,10 @@ class job {
     if (ended.empty()) return;
     note_joined(survival_.take());  // what they have said before
     std::ranges::sort(ended, {}, [](auto const& e) { return std::pair(!WIFSIGNALED(e.second), e.first); });
-    for (auto const& [r, how] : ended) {
+    for (auto const& [r, how] : ended)
+      if (how == 0 && ranks_[r].is_member) one_succeeded_ = true;
+    for (auto const& [r, how] : ended)
       if (how != 0) note_failure(r, how);
-      else if (ranks_[r].is_member) one_succeeded_ = true;
-    }
     if (is_elastic() && (one_succeeded_ || members() == 0)) leave_out_newcomers();
   }
 
