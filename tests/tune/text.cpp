@@ -78,6 +78,18 @@ TEST_CASE("comments, blank lines, tabs and the ends of lines of other systems ar
   CHECK(read.rules[0].up_to == rule::no_limit);
 }
 
+TEST_CASE("a limit of 4 GiB is none, and a greater size is kept as well as it fits") {
+  owned_table const read = parse_table(
+      "tutti-tuning 1\nrule barrier 2 any any 4294967294 one_shot automatic 0 0\n"
+      "rule barrier 3 any any 4294967295 one_shot automatic 0 4294967296\n",
+      "file");
+  REQUIRE(read.rules.size() == 2);
+  CHECK(read.rules[0].most_bytes() == 4294967294);
+  CHECK(read.rules[1].up_to == rule::no_limit);
+  CHECK(read.rules[1].measured_at == 4294967295);
+  CHECK(to_text(read.view()).find("rule barrier 3 any any any one_shot automatic 0 4294967295\n") != std::string::npos);
+}
+
 TEST_CASE("a wrong line is named") {
   std::string const good = "rule all_reduce 3-5 crowded pulls 4096 two_shot pull 12 34\n";
   CHECK(complaint(good).empty());

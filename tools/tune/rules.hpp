@@ -63,13 +63,13 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<std::vector<result>
     if (!out.empty() && out.back().algorithm == w.algorithm && out.back().how == w.how) out.pop_back();
     else if (!out.empty())
       out.back().up_to =
-          static_cast<std::size_t>(std::sqrt(static_cast<double>(before) * static_cast<double>(w.of.bytes)));
+          static_cast<std::uint32_t>(std::sqrt(static_cast<double>(before) * static_cast<double>(w.of.bytes)));
     out.push_back({.what = w.of.what,
                    .cores = w.crowded ? tutti::detail::occupancy::crowded : tutti::detail::occupancy::apart,
                    .algorithm = w.algorithm,
                    .how = w.how,
                    .nanoseconds = static_cast<std::uint32_t>(std::min(w.own.alone, 4e9)),
-                   .measured_at = w.of.bytes});
+                   .measured_at = static_cast<std::uint32_t>(w.of.bytes)});
     before = w.of.bytes;
   }
   return out;

@@ -173,7 +173,7 @@ class engine : public faults_in_call<Transport> {
   std::mutex introducing_;  // names, and reasons to leave
   shared_places places_;
   std::atomic<std::uint64_t> refused_ = 0;  // in place of which call one was refused
-  std::shared_ptr<engine> const itself_{this, [](engine*) {}};
+  std::shared_ptr<engine> const itself_{std::make_shared<char>(), this};
 
  public:
   // Slices of arrays with gaps pass through it. Last, so that inbox_, history_ and caller_, which calls use, share a cache line.

@@ -102,28 +102,30 @@ constexpr reach reach_of(problem const& p) {
 
 // The first rule that matches a problem decides. Every program has a few hundred, so they are small.
 struct rule {
-  static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  static constexpr std::uint32_t no_limit = std::numeric_limits<std::uint32_t>::max();
 
   collective what{};
   std::uint16_t min_ranks = 2, max_ranks = tutti::max_ranks;
   occupancy cores = occupancy::any;
   reach memory = reach::any;
-  std::size_t up_to = no_limit;  // problem::bytes
+  std::uint32_t up_to = no_limit;  // problem::bytes; a limit of 4 GiB is none
   algorithm_id algorithm{};
   protocol how = protocol::automatic;  // or pull
   std::uint32_t nanoseconds = 0;       // time at `measured_at` bytes; 0: not measured
-  std::size_t measured_at = 0;
+  std::uint32_t measured_at = 0;
 
   friend constexpr bool operator==(rule const&, rule const&) = default;
 
+  constexpr std::size_t most_bytes() const { return up_to == no_limit ? device_limits::no_limit : up_to; }
+
   constexpr bool fits(problem const& p) const {
-    return what == p.what && min_ranks <= p.ranks && p.ranks <= max_ranks && p.bytes <= up_to &&
+    return what == p.what && min_ranks <= p.ranks && p.ranks <= max_ranks && p.bytes <= most_bytes() &&
            (cores == occupancy::any || (cores == occupancy::crowded) == p.crowded) &&
            (memory == reach_of(p) || (memory == reach::any && !p.messages)) && (how != protocol::pull || p.pulls) &&
            (algorithm != algorithm_id::native || may_leave_to_library(p)) && objection(algorithm, p).empty();
   }
 };
-static_assert(sizeof(rule) == 32);
+static_assert(sizeof(rule) == 24);
 
 // The constants of the cost model (analyze/cost.hpp, with the gap of LogGP; through shared memory, estimate.hpp): picoseconds, and
 // femtoseconds per byte.

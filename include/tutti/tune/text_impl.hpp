@@ -16,13 +16,13 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::string bytes_up_to(std::size_t limit) {
-  return limit == rule::no_limit ? std::string("any") : join({limit});
+  return limit == device_limits::no_limit ? std::string("any") : join({limit});
 }
 
 TUTTI_INLINE std::string to_text(rule const& r) {
   std::string ranks = join({r.min_ranks});
   if (r.max_ranks != r.min_ranks) ranks = join({ranks, "-", r.max_ranks});
-  return join({name(r.what), " ", ranks, " ", name(r.cores), " ", name(r.memory), " ", bytes_up_to(r.up_to), " ",
+  return join({name(r.what), " ", ranks, " ", name(r.cores), " ", name(r.memory), " ", bytes_up_to(r.most_bytes()), " ",
                name(r.algorithm), " ", name(r.how), " ", r.nanoseconds, " ", r.measured_at});
 }
 
@@ -141,7 +141,7 @@ class table_parser {
   }
   std::size_t read_limit() {
     std::string_view const text = word();
-    return text == "any" ? rule::no_limit : number(text, "a number of bytes, or any");
+    return text == "any" ? device_limits::no_limit : number(text, "a number of bytes, or any");
   }
   [[gnu::cold]] rule read_rule() {
     rule r;
@@ -157,7 +157,7 @@ class table_parser {
     r.memory =
         named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
               "what ranks can read");
-    r.up_to = read_limit();
+    r.up_to = static_cast<std::uint32_t>(std::min<std::size_t>(read_limit(), rule::no_limit));
     std::string_view const algorithm = word();
     r.algorithm = find_algorithm(algorithm);
     if (r.algorithm == algorithm_id::automatic) refuse(join({"\"", algorithm, "\" is not an algorithm"}));
