@@ -7,7 +7,8 @@ target_compile_options(tutti_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconve
   $<$<BOOL:${TUTTI_WERROR}>:-Werror>)
 
 set(TUTTI_PROGRAM_FLAGS "" CACHE STRING "Compiler flags of tools and examples, where they are only tested")
-set(TUTTI_COMPUTING_FLAGS "" CACHE STRING "Further compiler flags of tests and examples with the label `computes`")
+set(TUTTI_COMPUTING_FLAGS "" CACHE STRING "Further compiler flags of tests and examples with the label `computes`, and of usual.cpp")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/usual.cpp PROPERTIES COMPILE_OPTIONS "${TUTTI_COMPUTING_FLAGS}")
 
 # What makes building faster. g++ compiles unoptimised code in a tenth less time if it collects its garbage only beyond a gigabyte;
 # clang for AddressSanitizer in a quarter less if it need not let the program choose whether to look for returned stack frames. gold

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arrays that are not contiguous, over shared memory and over threads, and Eigen's matrices.
-// labels: alone processes computes
+// labels: processes
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -19,18 +19,19 @@ using namespace tutti::testing;
 
 namespace {
 
-// A block of a matrix that has `rows_of` rows, or columns, and is three longer.
+// A block of a matrix that has `rows` rows, or columns, and is three longer.
 template <int Order>
 struct eigen_block {
-  static std::size_t inner(std::size_t n) { return Order == Eigen::RowMajor ? n / rows_of(n) : rows_of(n); }
-  static std::size_t memory(std::size_t n) { return inner(n) == 0 ? 0 : n / inner(n) * (inner(n) + 3); }
-  static std::size_t place(std::size_t n, std::size_t i) { return i / inner(n) * (inner(n) + 3) + i % inner(n); }
+  std::size_t n, rows = rows_of(n), columns = n / rows, inner = Order == Eigen::RowMajor ? columns : rows;
+
+  std::size_t memory() const { return inner == 0 ? 0 : n / inner * (inner + 3); }
+  std::size_t place(std::size_t i) const { return i / inner * (inner + 3) + i % inner; }
   template <class T>
-  static auto of(std::vector<T>& memory, std::size_t n) {
-    auto const rows = static_cast<Eigen::Index>(rows_of(n)), columns = static_cast<Eigen::Index>(n) / rows;
+  auto of(std::vector<T>& memory) const {
     using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Order>;
-    Eigen::OuterStride<> const stride(static_cast<Eigen::Index>(inner(n) + 3));
-    return Eigen::Map<matrix, 0, Eigen::OuterStride<>>(memory.data(), rows, columns, stride);
+    Eigen::OuterStride<> const stride(static_cast<Eigen::Index>(inner + 3));
+    return Eigen::Map<matrix, 0, Eigen::OuterStride<>>(memory.data(), static_cast<Eigen::Index>(rows),
+                                                       static_cast<Eigen::Index>(columns), stride);
   }
 };
 

@@ -65,7 +65,7 @@ void check_everything_registered(Comm& comm) {
 }
 
 // The shortest message that is written with streaming stores, and some more elements.
-inline constexpr std::size_t streamed_count = detail::streamed_output(true) / sizeof(std::uint32_t) + 1001;
+inline constexpr std::size_t streamed_count = detail::streamed_output(true) / sizeof(float) + 1001;
 
 // Messages of many slices, the same everywhere.
 template <class Comm>
@@ -75,14 +75,14 @@ void check_large_messages(Comm& comm, std::size_t all) {
     // Blocks are a rank's share, so all messages have the same size.
     std::size_t const count = all / (by_block(c) ? static_cast<std::size_t>(comm.size()) : 1);
     for (protocol const how : {protocol::staged, protocol::direct, protocol::pull})
-      if (c != collective::barrier && possible(comm, s, c, id, how, count * sizeof(std::uint32_t)))
-        check.template check<std::uint32_t>(c,
-                                            {.options = {.algorithm = id, .protocol = how},
-                                             .count = count,
-                                             .root = comm.size() / 2,
-                                             .in_place = how != protocol::direct,
-                                             .shared = how == protocol::direct},
-                                            sum{});
+      if (c != collective::barrier && possible(comm, s, c, id, how, count * sizeof(float)))
+        check.template check<float>(c,
+                                    {.options = {.algorithm = id, .protocol = how},
+                                     .count = count,
+                                     .root = comm.size() / 2,
+                                     .in_place = how != protocol::direct,
+                                     .shared = how == protocol::direct},
+                                    sum{});
   });
 }
 

@@ -27,7 +27,8 @@ namespace tutti::testing {
 template <class T>
 std::vector<T> numbered(std::size_t count, std::uint32_t seed) {
   std::vector<T> out(count);
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>((seed * 1000003u + i * 7919u) % 100003u);
+  T* const elements = out.data();  // whose access is fast where nothing is inlined
+  for (std::size_t i = 0; i < count; ++i) elements[i] = static_cast<T>((seed * 1000003u + i * 7919u) % 100003u);
   return out;
 }
 

@@ -60,7 +60,7 @@ class guarded {
  public:
   guarded(Comm& comm, std::size_t count, bool shared) : size_(count) {
     if (shared) shared_.push_back(comm.template allocate<T>(count + 2 * guard));
-    else private_ = std::make_unique<T[]>(count + 2 * guard);
+    else private_ = std::make_unique_for_overwrite<T[]>(count + 2 * guard);
     std::memset(static_cast<void*>(begin()), pattern, (count + 2 * guard) * sizeof(T));
   }
   std::span<T> span() { return {begin() + guard, size_}; }
@@ -105,7 +105,7 @@ class known_values {
     std::size_t const end = first + count;
     if (end > room_) {
       room_ = std::max(end, 2 * room_);
-      auto more = std::make_unique<T[]>(room_);
+      auto more = std::make_unique_for_overwrite<T[]>(room_);
       std::copy_n(values_.get(), size_, more.get());
       values_ = std::move(more);
     }
@@ -179,7 +179,7 @@ class conformance {
 
   template <class T>
   static void fill(std::span<T> data, int rank, std::size_t first = 0) {
-    std::ranges::copy(contribution<T>(rank, first, data.size()), data.begin());
+    std::copy_n(contribution<T>(rank, first, data.size()).data(), data.size(), data.data());
   }
   template <class T>
   void compare(collective what, trial const& t, std::span<T const> got, std::span<T const> expected) {
