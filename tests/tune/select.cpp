@@ -311,10 +311,17 @@ TEST_CASE("one level or two, by the links between ranks") {
       }
   }
   SUBCASE("ranks that share cores take turns at the network") {
-    problem crowded = small;
+    problem apart = small;
+    apart.native = false;
+    problem crowded = apart;
     crowded.crowded = true;
     tuning const tuned = table_with({}, messages, {1'000'000, 1'000'000});
-    CHECK(crossover(tuned, crowded) < crossover(tuned, small));
+    CHECK(crossover(tuned, crowded) < crossover(tuned, apart));
+  }
+  SUBCASE("all ranks meet before the library serves them, which speaks for two levels") {
+    tuning meeting = table_with({}, messages, {1'000'000, 1'000'000}), at_once = meeting;
+    at_once.meets = false;
+    CHECK(crossover(meeting, small) < crossover(at_once, small));
   }
   SUBCASE("where two levels cannot be, one") {
     problem of_maps = small;

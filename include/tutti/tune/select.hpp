@@ -71,9 +71,9 @@ class tuning {
   // The best schedule, and the second best.
   [[gnu::cold]] choice estimate(problem const& p, costs const& c, link_time far = {});
 
-  // The library is assumed to be as fast as the best schedule of one level. Ranks that share a core take turns at
-  // sending between nodes, which the time of a single link does not show: 4 ranks on 2 nodes of one core each took 37
-  // us for 8 bytes in one level and 22 to 35 in two, with 12 us per message (AMD EPYC, Zen 5).
+  // The library is assumed to be as fast as the best schedule of one level, after a barrier in which all ranks meet. Ranks
+  // that share a core take turns at sending between nodes, which the time of a single link does not show: 4 ranks on 2
+  // nodes of one core each took 37 us for 8 bytes in one level and 22 to 35 in two, with 12 us per message (AMD EPYC, Zen 5).
   [[gnu::cold]] choice over_nodes(problem p, bool library, bool two_levels);
   std::uint64_t time_in_two_levels(problem const& p);
 

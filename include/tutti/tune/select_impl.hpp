@@ -112,7 +112,13 @@ TUTTI_INLINE choice tuning::over_nodes(problem p, bool library, bool two_levels)
   link_time far = link(distance::across).time;
   if (p.crowded && p.ranks > p.node_count) far.latency *= 2;
   choice one = estimate(p, constants(p.crowded, distance::messages), far);
-  if (library) one.algorithm = algorithm_id::native;
+  if (library) {
+    one.algorithm = algorithm_id::native;
+    problem meeting = p;
+    meeting.what = collective::barrier;
+    meeting.bytes = 0;
+    if (meets) one.picoseconds += estimate(meeting, constants(p.crowded, distance::messages), far).picoseconds;
+  }
   if (!two_levels) return one;
   std::uint64_t const two = time_in_two_levels(p);
   if (two <= one.picoseconds)
