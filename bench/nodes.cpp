@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -163,11 +165,17 @@ void compare(nodes_communicator& comm, std::string_view what, std::size_t most_r
     arrays data(comm, bytes / sizeof(float));
     std::vector<std::vector<double>> times(all.size());
     std::size_t const rounds = std::min<std::size_t>(most_rounds, bytes < 1u << 18 ? 50 : 7);
-    for (std::size_t round = 0; round < rounds; ++round)
-      for (std::size_t i = 0; i < all.size(); ++i) {
+    // Each round in another order, because a contestant leaves ranks asleep or awake for the next one.
+    std::vector<std::size_t> order(all.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::mt19937 same_on_all_ranks;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      std::shuffle(order.begin(), order.end(), same_on_all_ranks);
+      for (std::size_t const i : order) {
         double const time = time_of(comm, data, all[i]);
         if (round > 0) times[i].push_back(time);
       }
+    }
     if (comm.is_main()) fmt::print("{:>10}", bytes);
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::int64_t const messages = messages_of(comm, data, all[i]);

@@ -66,7 +66,7 @@ TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_m
     append(out, {", next ", name(c.runner_up), " with ", microseconds(c.runner_up_picoseconds / 1000)});
   append(out, {"; ", c.measured != nullptr ? "a rule of " : "no rule fits, constants of ", source_, ", from ",
                table_.machine, ", ", table_.date});
-  if (table_.machine != this_machine) append(out, {", which is not this machine: ", this_machine});
+  if (table_.machine != this_machine) append(out, {"; this machine: ", this_machine});
   return out;
 }
 
