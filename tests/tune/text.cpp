@@ -87,6 +87,7 @@ TEST_CASE("a limit of 4 GiB is none, and a greater size is kept as well as it fi
   CHECK(read.rules[0].most_bytes() == 4294967294);
   CHECK(read.rules[1].up_to == rule::no_limit);
   CHECK(read.rules[1].measured_at == 4294967295);
+  CHECK(rule::size_field(std::size_t{8} << 30) == rule::no_limit);
   CHECK(to_text(read.view()).find("rule barrier 3 any any any one_shot automatic 0 4294967295\n") != std::string::npos);
 }
 

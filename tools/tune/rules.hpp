@@ -62,14 +62,14 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<std::vector<result>
   for (result const& w : winners(sizes, pulls)) {
     if (!out.empty() && out.back().algorithm == w.algorithm && out.back().how == w.how) out.pop_back();
     else if (!out.empty())
-      out.back().up_to =
-          static_cast<std::uint32_t>(std::sqrt(static_cast<double>(before) * static_cast<double>(w.of.bytes)));
+      out.back().up_to = tutti::detail::rule::size_field(
+          static_cast<std::size_t>(std::sqrt(static_cast<double>(before) * static_cast<double>(w.of.bytes))));
     out.push_back({.what = w.of.what,
                    .cores = w.crowded ? tutti::detail::occupancy::crowded : tutti::detail::occupancy::apart,
                    .algorithm = w.algorithm,
                    .how = w.how,
                    .nanoseconds = static_cast<std::uint32_t>(std::min(w.own.alone, 4e9)),
-                   .measured_at = static_cast<std::uint32_t>(w.of.bytes)});
+                   .measured_at = tutti::detail::rule::size_field(w.of.bytes)});
     before = w.of.bytes;
   }
   return out;

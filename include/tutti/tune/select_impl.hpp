@@ -111,13 +111,20 @@ TUTTI_INLINE choice tuning::over_nodes(problem p, bool library, bool two_levels)
     p.bytes = std::min(p.bytes, max_estimated_bytes / static_cast<std::size_t>(p.ranks * p.ranks / p.node_count));
   link_time far = link(distance::across).time;
   if (p.crowded && p.ranks > p.node_count) far.latency *= 2;
-  choice one = estimate(p, constants(p.crowded, distance::messages), far);
+  costs const c = constants(p.crowded, distance::messages);
+  choice one = estimate(p, c, far);
   if (library) {
+    problem const meeting{.what = collective::barrier,
+                          .ranks = p.ranks,
+                          .crowded = p.crowded,
+                          .messages = true,
+                          .many = p.many,
+                          .nodes = p.nodes,
+                          .node_count = p.node_count,
+                          .largest_node = p.largest_node,
+                          .schedules = p.schedules};
     one.algorithm = algorithm_id::native;
-    problem meeting = p;
-    meeting.what = collective::barrier;
-    meeting.bytes = 0;
-    if (meets) one.picoseconds += estimate(meeting, constants(p.crowded, distance::messages), far).picoseconds;
+    if (meets) one.picoseconds += estimate(meeting, c, far).picoseconds;
   }
   if (!two_levels) return one;
   std::uint64_t const two = time_in_two_levels(p);

@@ -3,6 +3,7 @@
 // measured it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -116,6 +117,10 @@ struct rule {
 
   friend constexpr bool operator==(rule const&, rule const&) = default;
 
+  // The field for a size, or the greatest that fits there.
+  static constexpr std::uint32_t size_field(std::size_t bytes) {
+    return static_cast<std::uint32_t>(std::min<std::size_t>(bytes, no_limit));
+  }
   constexpr std::size_t most_bytes() const { return up_to == no_limit ? device_limits::no_limit : up_to; }
 
   constexpr bool fits(problem const& p) const {

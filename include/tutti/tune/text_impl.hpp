@@ -157,7 +157,7 @@ class table_parser {
     r.memory =
         named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
               "what ranks can read");
-    r.up_to = static_cast<std::uint32_t>(std::min<std::size_t>(read_limit(), rule::no_limit));
+    r.up_to = rule::size_field(read_limit());
     std::string_view const algorithm = word();
     r.algorithm = find_algorithm(algorithm);
     if (r.algorithm == algorithm_id::automatic) refuse(join({"\"", algorithm, "\" is not an algorithm"}));
