@@ -79,6 +79,10 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(10);
     all_to_all(comm, v);
   });
+  refused("the input of reduce_scatter has 10 elements, which 3 ranks cannot share equally", [](auto& comm) {
+    std::vector<float> const v(10);
+    static_cast<void>(reduce_scatter(comm, v));
+  });
   refused("block 2 of the output of all_gather_v ends at element 9, but the buffer has 8 elements", [](auto& comm) {
     std::vector<float> mine(3), all(8);
     std::vector<std::size_t> const counts{3, 3, 3};

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -56,6 +57,7 @@ void check_moved_from(Comm& comm) {
   Comm now = std::move(comm);
   std::vector<int> data(2, 1);
   std::vector<std::vector<int>> list(3, data);
+  std::map<std::string, int> named{{"loss", 1}};
   std::vector<std::size_t> const counts(1, 2);
   std::function<void()> const uses[] = {
       [&] { static_cast<void>(comm.template allocate<int>(1)); },
@@ -94,6 +96,12 @@ void check_moved_from(Comm& comm) {
       [&] { recv(comm, data, any_source); },
       [&] { static_cast<void>(isend(comm, data, 0)); },
       [&] { static_cast<void>(iprobe(comm, 0)); },
+      [&] { all_reduce_map(comm, named); },
+      [&] { static_cast<void>(has_progress_thread(comm)); },
+      [&] {
+        if constexpr (requires { topology_of(comm); }) static_cast<void>(topology_of(comm));
+        else barrier(comm);
+      },
   };
   for (std::size_t i = 0; i < std::size(uses); ++i) {
     error const e = testing::error_of(uses[i]);

@@ -92,6 +92,11 @@ TEST_CASE("wrong buffers and counts of a _v form are refused") {
   };
   expect_error(error_of([&] { lays_out(3, 5); }), error_code::bad_argument,
                "block 2 of the input of scatter_v ends at element 6, but the buffer has 5");
+  std::array<std::size_t, 3> const wrapped{1, static_cast<std::size_t>(-1), 2};
+  expect_error(
+      error_of([&] { lay_out_blocks(2, 3, collective::scatter, side::input, {wrapped}, 9, 1, room.data(), here); }),
+      error_code::bad_argument,
+      "block 1 of the input of scatter_v has 18446744073709551615 elements from element 1 on");
   expect_error(error_of([&] { lays_out(4, 9); }), error_code::bad_argument,
                "scatter_v needs a count for each of 4 ranks, but the list for the input has 3");
 }

@@ -66,6 +66,8 @@ void check_objects(Comm& comm) {
     expect(results.size() == (rank == root ? wanted : 0), "collect_results: how many");
     for (std::size_t i = 0; i < results.size(); ++i) expect(results[i] == std::to_string(i), "collect_results");
   }
+  auto const firsts = all_gather_object(comm, rank == 0);
+  expect(firsts.front() && (size == 1 || !firsts.back()), "all_gather_object of bool");
   auto const all = all_gather_object(comm, sample_of(rank));
   for (int r = 0; r < size; ++r) expect(all[static_cast<std::size_t>(r)] == sample_of(r), "all_gather_object");
 }
@@ -88,6 +90,10 @@ void check_named(Comm& comm) {
   std::map<std::string, double> losses{{"train", rank}, {"test", 2.0 * rank}};
   all_reduce_map(comm, losses, mean{});
   expect(losses["train"] == (size - 1) / 2.0 && losses["test"] == size - 1, "all_reduce_map of numbers");
+
+  std::map<std::string, bool> flags{{"all", true}, {"first", rank == 0}};
+  all_reduce_map(comm, flags, logical_and{});
+  expect(flags["all"] && flags["first"] == (size == 1), "all_reduce_map of bool");
 
   auto const seed = sync_random_seed(comm);
   auto const seeds = all_gather_object(comm, seed);
@@ -119,6 +125,17 @@ struct unreadable {
     archive(value, value);
   }
 };
+
+// Others learn why rank 0 leaves.
+template <class Comm>
+void check_refused_scatter(Comm& comm) {
+  error const e = error_of([&] {
+    auto group = comm.split(0);
+    static_cast<void>(scatter_object(*group, std::vector<std::string>(1)));
+  });
+  if (comm.rank() == 0) return expect_error(e, error_code::bad_argument, "the root's list of scatter_object has 1");
+  expect_error(e, error_code::rank_left, "a call of rank 0 was refused: the root's list of scatter_object has 1");
+}
 
 // In groups of two and more ranks, with the last rank left over.
 template <class Comm>

@@ -17,4 +17,5 @@ TEST_CASE("objects of any size, named arrays, seeds over loopback") {
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_named(comm); }));
   }
   CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_bad_objects(comm); }));
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_refused_scatter(comm); }));
 }

@@ -27,6 +27,7 @@ TEST_CASE("what cannot be written or read is an error at all who were to get it"
   for (int const ranks : ranks_to_test({2, 5})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_bad_objects(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_refused_scatter(comm); }));
   }
 }
 

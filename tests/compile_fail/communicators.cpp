@@ -36,7 +36,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::work sum = tutti::all_reduce(tutti::async(comm), std::vector<float>(8), data);
 #elif TUTTI_CASE == 10  // expect: a value that is sent later must stay
   tutti::work sent = tutti::isend(comm, mine, 1);
-#elif TUTTI_CASE == 11  // expect: this call blocks internally
+#elif TUTTI_CASE == 11  // expect: this form of the call cannot be asynchronous
   tutti::send_recv(tutti::async(comm), data, 1, std::span(data), 1);
 #elif TUTTI_CASE == 12  // expect: a list of arrays cannot be prepared
   std::vector<std::vector<float>> list;
@@ -65,5 +65,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::batch halos(fixed);
 #elif TUTTI_CASE == 24  // expect: it is barrier(communicator, options)
   tutti::barrier();
+#elif TUTTI_CASE == 25  // expect: this form of the call cannot be asynchronous
+  static_cast<void>(tutti::recv<double>(tutti::async(comm), 1));
 #endif
 }

@@ -2,6 +2,7 @@
 // Types that cannot be elements, in all_reduce, by value, and in messages.
 #include <array>
 #include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,5 +55,12 @@ void call(tutti::communicator<tutti::loopback>& comm) {
 #elif TUTTI_CASE == 13  // expect: put a call for each of the arrays into a tutti::batch
   std::vector<std::vector<double> > lists(2);
   tutti::broadcast(comm, lists);
+#elif TUTTI_CASE == 14  // expect: a smart pointer does not say how many elements it points to
+  auto const data = std::make_unique<float[]>(8);
+  tutti::broadcast(comm, data);
+#elif TUTTI_CASE == 15  // expect: recv<T> returns one element
+  auto const got = tutti::recv<std::vector<double> >(comm, 1);
+#elif TUTTI_CASE == 16  // expect: recv<T> returns one element
+  auto const got = tutti::recv<std::string>(comm, 1);
 #endif
 }

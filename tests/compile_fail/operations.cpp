@@ -99,5 +99,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   static_cast<void>(tutti::all_reduce(comm, std::pair(total, comm.rank()), tutti::argmin{}));
 #elif TUTTI_CASE == 30  // expect: an operation is an argument
   tutti::all_reduce<tutti::max>(comm, data);
+#elif TUTTI_CASE == 31  // expect: an operation is an object such as tutti::max{}, not a name
+  tutti::all_reduce(comm, data, "max");
 #endif
 }

@@ -130,6 +130,7 @@ void check_roots_and_blocks(Comm& comm) {
       barrier(*group);
     });
     expect_error(found, error_code::mismatch, sentence);
+    expect_error(found, error_code::mismatch, "must pass the same count for it");
     expect(found.peer() == 2, "the wrong rank is to blame");
   };
   check(28, 20, "rank 2 sent 28 bytes where rank 0 expects 20");

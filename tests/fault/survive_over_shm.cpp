@@ -66,7 +66,9 @@ TEST_CASE("a job is aborted for all, with the reason and the exit code") {
         expect_sum(comm);
         if (comm.rank() == culprit) comm.abort("the disk is full", 7);
         std::string const words = "rank " + std::to_string(culprit) + " has aborted the job: the disk is full";
-        expect_error(error_of([&] { barrier(comm); }), error_code::revoked, words);
+        error const e = error_of([&] { barrier(comm); });
+        expect_error(e, error_code::revoked, words);
+        expect_error(e, error_code::revoked, "; end this process too");
       });
     } catch (error const& e) {
       CHECK(e.peer() == culprit);

@@ -420,6 +420,14 @@ void check_circles(Comm& comm) {
   }
 }
 
+// A message to oneself that is too long to be sent before it is received.
+template <class Comm>
+void check_circle_of_one(Comm& comm) {
+  std::vector<int> const data(200000);
+  error const e = error_of([&] { send(comm, data, comm.rank(), 4, {.timeout = std::chrono::milliseconds(200)}); });
+  expect_error(e, error_code::timeout, "; start both directions at once with send_recv");
+}
+
 // A rank that makes another call, and one that has closed its communicator.
 template <class Comm>
 void check_absent_ranks(Comm& comm) {

@@ -93,6 +93,11 @@ nodes=$("$folder/by_slot" -n "$ranks" hostname | sort -u | wc -l)
   exit 1
 }
 for command; do
+  program=${command%% *}
+  if ! command -v "$program" >/dev/null; then
+    echo "two_nodes.sh: $program is no program; pass a program with its arguments as one word"
+    exit 2
+  fi
   if [ -n "${TUTTI_TEST_WITH-}" ]; then
     "$TUTTI_TEST_WITH" "$ranks" "$folder/by_slot" -n "$ranks" $command
     continue

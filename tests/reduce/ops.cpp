@@ -5,9 +5,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <complex>
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "support/types_and_ops.hpp"
 
@@ -135,7 +137,32 @@ TEST_CASE("max_location and min_location take the least index of equal values") 
   CHECK(max_location{}(at{1, 0}, at{2, 7}) == at{2, 7});
   CHECK(min_location{}(at{2, 7}, at{2, 3}) == at{2, 3});
   CHECK(min_location{}(at{1, 9}, at{2, 0}) == at{1, 9});
-  CHECK(max_location{}(at{nan_of<float>, 9}, at{2, 0}).index == 9);
+}
+
+TEST_CASE_TEMPLATE("max_location and min_location: NaN replaces numbers, in whatever order they are combined", T, float,
+                   double, tutti::half) {
+  using at = located<T>;
+  T const nan{std::numeric_limits<float>::quiet_NaN()};
+  at const elements[] = {{T{1}, 4}, {T{2}, 1}, {T{2}, 3}, {nan, 2}, {nan, 5}};
+  auto const check = [&](auto const& op) {
+    CHECK(op(elements[0], elements[4]).index == 5);
+    CHECK(op(elements[4], elements[3]).index == 2);
+    for (at const& a : elements)
+      for (at const& b : elements) {
+        CHECK(op(a, b).index == op(b, a).index);
+        for (at const& c : elements) CHECK(op(op(a, b), c).index == op(a, op(b, c)).index);
+      }
+  };
+  check(max_location{});
+  check(min_location{});
+}
+
+TEST_CASE("premultiplied_sum scales complex numbers by any number, and refuses what it cannot scale") {
+  using complex = std::complex<float>;
+  CHECK(premultiplied_sum{0.5}.prepare(complex{2, 4}) == complex{1, 2});
+  CHECK(premultiplied_sum{2}.prepare(complex{2, 4}) == complex{4, 8});
+  static_assert(operation<premultiplied_sum<double>, complex> && operation<premultiplied_sum<complex>, complex>);
+  static_assert(!operation<premultiplied_sum<double>, std::pair<float, float>>);
 }
 
 TEST_CASE_TEMPLATE("log_sum_exp is stable and has -infinity as its identity", T, float, double) {

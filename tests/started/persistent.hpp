@@ -11,6 +11,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -178,7 +179,10 @@ void check_outlived(Comm& comm) {
   for (auto* const calls : {&all, &messages}) {
     expect_error(error_of([&] { calls->run(); }), error_code::bad_argument, "after its communicator was destroyed");
     expect_error(error_of([&] { calls->start(); }), error_code::bad_argument, "after its communicator was destroyed");
-    expect_error(error_of([&] { barrier(*calls); }), error_code::bad_argument, "after its communicator was destroyed");
+    error const e = error_of([&] { barrier(*calls); });
+    expect_error(e, error_code::bad_argument, "after its communicator was destroyed");
+    expect(std::string_view(e.where().file_name()).ends_with("persistent.hpp"),
+           "the error names a line of the library");
   }
 }
 

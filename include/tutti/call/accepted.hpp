@@ -50,9 +50,10 @@ consteval bool expect_blocking() {
   if constexpr (!expect_communicator<Comm>()) return false;
   else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return true;
   else {
-    static_assert(never<Comm>,
-                  "this call blocks internally, so it cannot be asynchronous, prepared or part of a batch; "
-                  "call it on the communicator itself");
+    static_assert(
+        never<Comm>,
+        "this form of the call cannot be asynchronous, prepared or part of a batch; call it on the communicator "
+        "itself, or use a form that can: recv with an array, isend and irecv in place of send_recv");
     return false;
   }
 }
@@ -113,6 +114,9 @@ consteval bool expect_contiguous() {
 template <class R>
 consteval bool expect_output() {
   if constexpr (!expect_array<R>()) return false;
+  else if constexpr (std::is_convertible_v<R, char const*> && !can_be_written<R>)
+    static_assert(never<R>,
+                  "an operation is an object such as tutti::max{}, not a name; text cannot be an output either");
   else if constexpr (!can_be_written<R>)
     static_assert(never<R>,
                   "the output is const, or its elements are computed on demand; pass an array that can be written to");
@@ -216,7 +220,8 @@ consteval bool expect_operation() {
     static_assert(
         never<Op, T>,
         "this operation cannot combine these elements; it must be callable, also as a const object, as op(a, b) "
-        "with two const elements (tutti::sum needs a + b: for a struct pass an operation of your own, such as a "
+        "with two const elements, and return their combination (tutti::sum needs a + b: for a struct pass an operation "
+        "of your own, such as a "
         "lambda)");
   return false;
 }

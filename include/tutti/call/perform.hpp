@@ -47,12 +47,14 @@ namespace detail {
 template <communicating Comm>
 using returned_by = typename returns<std::remove_reference_t<Comm>>::type;
 
-// Notes why this call was refused, for peers that wait for it in vain if this rank then leaves. Does nothing for ranks of devices. Throws
-// if `comm` is a batch that has outlived its communicator.
+// Notes why this call was refused, for peers that wait for it in vain if this rank then leaves. Does nothing for ranks of devices.
 template <class Comm>
 [[gnu::cold, gnu::noinline]] void note_refusal(Comm& comm, error const& e) {
   if constexpr (defers_calls<Comm>) {
-    note_refusal(comm.blocking(), e);
+    try {
+      note_refusal(comm.blocking(), e);
+    } catch (error const&) {  // a batch that has outlived its communicator; the call was refused because of that
+    }
   } else if constexpr (is_communicator<Comm>) {
     if (comm.size() > 1) comm.engine().note_refusal(e);
   }

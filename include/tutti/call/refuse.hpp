@@ -43,6 +43,10 @@ consteval bool expect_element() {
         "index");
   else if constexpr (is_atomic<T>)
     static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
+  else if constexpr (requires(T const& t) { t.get(), *t; } || requires(T const& t) { t.get(), t[0]; })
+    static_assert(never<T>,
+                  "a smart pointer does not say how many elements it points to, and cannot be an element itself; pass "
+                  "std::span(pointer.get(), count)");
   else if constexpr (std::ranges::enable_view<T>)
     static_assert(
         never<T>,

@@ -57,12 +57,12 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
 }
 
 template <class Transport>
-void revoke_everywhere(engine<Transport>& on, std::string_view why) {
+void revoke_everywhere(engine<Transport>& on, std::string_view why, circumstance when = circumstance::usual) {
   // First on the levels, where all ranks learn of it from this rank: a rank that takes it over from the whole reports
   // itself.
   if constexpr (has_levels<Transport>)
-    if (auto* const node = on.levels->only_node()) node->engine().revoke(why);
-  on.revoke(why);
+    if (auto* const node = on.levels->only_node()) node->engine().revoke(why, when);
+  on.revoke(why, when);
 }
 
 }  // namespace detail
@@ -89,7 +89,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
   std::string const text = detail::join({"rank ", rank(), " has aborted the job: ", reason});
   detail::count_as_printed(text);  // before others learn of it
   try {
-    detail::revoke_everywhere(*engine_, text);
+    detail::revoke_everywhere(*engine_, text, detail::circumstance::aborted);
   } catch (...) {  // this process ends anyway
   }
   std::fprintf(stderr, "tutti: %s\n", text.c_str());

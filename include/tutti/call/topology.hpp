@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -107,7 +108,9 @@ class topology {
 //   std::printf("%g us from here to rank 3, %g GB/s\n", where.latency(comm.rank(), 3), where.bandwidth(comm.rank(), 3));
 template <transport Transport>
   requires detail::knows_locations<Transport>
-[[gnu::cold]] topology topology_of(communicator<Transport>& comm) {
+[[gnu::cold]] topology topology_of(communicator<Transport>& comm,
+                                   std::source_location where = std::source_location::current()) {
+  comm.expect_usable(where);
   return {comm.engine().transport().locations(), comm.engine().tuned};
 }
 

@@ -141,7 +141,7 @@ class batch {
 
   // For the collectives.
   using returned = void;
-  communicator<Transport>& blocking(std::source_location where = std::source_location::current()) const {
+  communicator<Transport>& blocking(std::source_location where = {}) const {
     if (comm_.expired()) detail::refuse_to_outlive("a batch", "make another", where);
     comm_.get().expect_usable(where);
     return comm_.get();
@@ -150,7 +150,7 @@ class batch {
   template <class Call, class Packing = detail::nothing_to_pack>
   void defer(Call&& call, Packing&& packing = {}) {
     std::source_location const where = call.where;
-    accept(detail::prepare(blocking(), std::forward<Call>(call), std::forward<Packing>(packing)), where);
+    accept(detail::prepare(blocking(where), std::forward<Call>(call), std::forward<Packing>(packing)), where);
   }
   // Groups all_reduces of one operation; two operations with state cannot be compared.
   template <class Algorithm, class T, class Op>
@@ -162,7 +162,7 @@ class batch {
     for (auto const& one : calls_)
       if (one->kind == &kind_of<reductions>)
         if (auto& same = static_cast<reductions&>(*one); same.o == o) return same.all.add(array);
-    auto added = std::make_unique<reductions>(blocking(), call.body.op, o, bucket_, call.where);
+    auto added = std::make_unique<reductions>(blocking(call.where), call.body.op, o, bucket_, call.where);
     added->all.add(array);
     calls_.push_back(std::move(added));
   }

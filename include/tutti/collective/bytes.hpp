@@ -82,6 +82,7 @@ void broadcast_bytes(Comm& comm, byte_string& string, int root, std::source_loca
 
 template <class Comm>
 byte_strings all_gather_bytes(Comm& comm, byte_string const& mine, std::source_location where) {
+  comm.expect_usable(where);
   byte_strings out;
   out.heads.resize(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::span(&mine.head, 1), out.heads, {}, where);

@@ -92,8 +92,8 @@ class mesh {
     }
     if (left_open != nullptr && comm_->size() % ranks == 0) *left_open = static_cast<int>(comm_->size() / ranks);
     else if (left_open != nullptr || ranks != comm_->size())
-      refuse(detail::join({"a mesh of ", described(), " does not fit a communicator of ", comm_->size()}),
-             "the extents multiply to its size; one of them may be -1", where);
+      refuse(detail::join({"a mesh of ", described(), " does not fit ", comm_->size(), " ranks"}),
+             "the product of the extents must be the number of ranks; one extent may be -1", where);
   }
 
   [[gnu::cold]] void check_agreement(std::source_location where) {

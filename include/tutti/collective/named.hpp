@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <source_location>
@@ -75,14 +76,15 @@ inline void list_array(std::string& list, std::string_view name, std::size_t siz
 
 template <class Algorithm, class Comm, class Map, class Op>
 void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std::source_location where) {
+  comm.expect_usable(where);
   auto const entries = by_name(map);
   using T = element_in<named_value<Map>>;
   std::string list;
-  std::vector<T> all;
+  std::size_t size = 0;
   for (auto const& entry : entries) {
-    auto const values = elements(entry->second);
-    list_array(list, entry->first, values.size());
-    all.insert(all.end(), values.begin(), values.end());
+    std::size_t const more = elements(entry->second).size();
+    list_array(list, entry->first, more);
+    size += more;
   }
 
   std::uint64_t const hash = hash_of(list);
@@ -103,12 +105,15 @@ void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std:
                  .where = where});
   }
 
-  all_reduce<Algorithm>(comm, all, op, o, where);
-  auto from = all.cbegin();
+  auto const all = std::make_unique_for_overwrite<T[]>(size);  // std::vector<bool> would not be contiguous
+  T* to = all.get();
+  for (auto const& entry : entries) to = std::ranges::copy(elements(entry->second), to).out;
+  all_reduce<Algorithm>(comm, std::span(all.get(), size), op, o, where);
+  T const* from = all.get();
   for (auto const& entry : entries) {
     auto const values = elements(entry->second);
-    std::ranges::copy_n(from, static_cast<std::ptrdiff_t>(values.size()), values.begin());
-    from += static_cast<std::ptrdiff_t>(values.size());
+    std::copy_n(from, values.size(), values.begin());
+    from += values.size();
   }
 }
 

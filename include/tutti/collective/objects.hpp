@@ -113,8 +113,11 @@ void from_bytes(T& object, bytes_head const& head, std::span<std::byte const> by
 template <class T>
 std::vector<T> from_all_bytes(byte_strings const& all, int rank, std::source_location where) {
   std::vector<T> out(all.heads.size());
-  for (std::size_t r = 0; r < out.size(); ++r)
-    from_bytes(out[r], all.heads[r], all.of(r), static_cast<int>(r), rank, where);
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    T one{};  // because std::vector<bool> has no references to its elements
+    from_bytes(one, all.heads[r], all.of(r), static_cast<int>(r), rank, where);
+    out[r] = std::move(one);
+  }
   return out;
 }
 
@@ -174,8 +177,10 @@ template <class Comm, class T>
   if constexpr (detail::expect_blocking<Comm>()) {
     detail::byte_strings all;
     if (comm.rank() == root) {
-      detail::expect_size(comm, "the root's list of scatter_object", objects.size(),
-                          static_cast<std::size_t>(comm.size()), where);
+      detail::noting_refusals(comm, [&] {
+        detail::expect_size(comm, "the root's list of scatter_object", objects.size(),
+                            static_cast<std::size_t>(comm.size()), where);
+      });
       std::vector<detail::byte_string> strings;
       for (T const& object : objects) strings.push_back(detail::to_bytes(object));
       for (auto const& s : strings) all.heads.push_back(s.head);

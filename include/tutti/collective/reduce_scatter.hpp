@@ -50,7 +50,10 @@ template <class Algorithm = automatic, class Comm, class In, detail::operation_a
   if constexpr (detail::accepts_array_by_value<Comm, In, Op>()) {
     using T = detail::element_in<In>;
     auto const all = detail::inputs(in);
-    return detail::filled<T>(all.size() / static_cast<std::size_t>(comm.size()), [&](std::span<T> out) {
+    auto const ranks = static_cast<std::size_t>(comm.size());
+    if (comm.size() > 0 && all.size() % ranks != 0)
+      detail::refuse_unequal_blocks(comm.rank(), comm.size(), collective::reduce_scatter, all.size(), where);
+    return detail::filled<T>(all.size() / ranks, [&](std::span<T> out) {
       detail::perform_on_arrays<collective::reduce_scatter, Algorithm>(comm, all, out, op, 0, o, where);
     });
   }

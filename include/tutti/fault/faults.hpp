@@ -83,7 +83,7 @@ class faults {
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where);
 
   // -- Ending the communicator for all ranks, unless it already has a fault.
-  [[gnu::cold]] void revoke(std::string_view why);
+  [[gnu::cold]] void revoke(std::string_view why, circumstance when = circumstance::usual);
   // The same because of a rank whose loss was found on another communicator of the same ranks.
   [[gnu::cold]] void repeat(error const& lost);
   // Revokes with lost ranks as the reason, if any rank is lost.
@@ -135,7 +135,7 @@ class faults {
   [[gnu::cold]] fault exclusion() const;
 
   static std::string way_out(error_code code, circumstance when = circumstance::usual) {
-    return way_out_of_fault(code, when, maps_memory<Transport>);
+    return std::string(way_out_of_fault(code, when, maps_memory<Transport>));
   }
 
   std::mutex closing_;
@@ -169,10 +169,10 @@ void faults<Transport>::raise(fault const& f, std::source_location where, who_fi
 }
 
 template <transport Transport>
-void faults<Transport>::revoke(std::string_view why) {
+void faults<Transport>::revoke(std::string_view why, circumstance when) {
   process.expect_this({});
-  if (ranks() == 1) return close(why, way_out(error_code::revoked), rank());
-  notices_->raise({error_code::revoked, rank(), rank(), std::string(why)});
+  if (ranks() == 1) return close(why, way_out(error_code::revoked, when), rank());
+  notices_->raise({error_code::revoked, rank(), rank(), std::string(why), when});
   transport_->wake_all();
 }
 

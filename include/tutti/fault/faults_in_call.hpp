@@ -189,9 +189,10 @@ void faults_in_call<Transport>::report(protocol_violation const& s, std::source_
       s.other_call
           ? join({"a message of another call came from rank ", s.peer, ", which is ", states().last_call(s.peer)})
           : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " or more bytes" : " bytes", " where rank ", rank(),
-                  " expects ", s.expected, s.expected_more ? " or more" : "", " (slice by slice)"});
+                  " expects ", s.expected, s.expected_more ? " or more" : ""});
   this->raise({error_code::mismatch, rank(), s.peer,
-               join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())})},
+               join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())}),
+               s.other_call ? circumstance::usual : circumstance::lengths},
               where, this->in_call);
 }
 
@@ -250,7 +251,7 @@ void faults_in_call<Transport>::report_different_calls() noexcept {
                          .rank = 0,
                          .peer = other,
                          .what = what,
-                         .way_out = way_out_of_fault(error_code::mismatch, circumstance::usual, false)});
+                         .way_out = std::string(way_out_of_fault(error_code::mismatch, circumstance::usual, false))});
       recorder_->note_error(found.what(), sequence(), *notices_);
       std::fprintf(stderr, "%s\n", found.what());
     } catch (std::bad_alloc const&) {

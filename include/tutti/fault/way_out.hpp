@@ -2,7 +2,7 @@
 // What a user can do about a fault of a communicator.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "tutti/core/error.hpp"
 #include "tutti/transport/segment.hpp"
@@ -10,7 +10,7 @@
 namespace tutti::detail {
 
 // maps_memory: the transport lets ranks read memory of each other.
-[[gnu::cold]] std::string way_out_of_fault(error_code code, circumstance when, bool maps_memory);
+[[gnu::cold]] std::string_view way_out_of_fault(error_code code, circumstance when, bool maps_memory);
 
 }  // namespace tutti::detail
 

@@ -2,18 +2,21 @@
 // Definition of fault/way_out.hpp.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "tutti/fault/way_out.hpp"
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bool maps_memory) {
+TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance when, bool maps_memory) {
   switch (code) {
     case error_code::mismatch:
-      return when == circumstance::message
-                 ? "receive into an array of the type that was sent, at least as long"
-                 : "all ranks must make the same calls in the same order, with equal counts, types and operations";
+      if (when == circumstance::message) return "receive into an array of the type that was sent, at least as long";
+      if (when == circumstance::lengths)
+        return "all ranks must pass equal counts; in a _v call, the ranks that send and receive a block must pass the "
+               "same "
+               "count for it";
+      return "all ranks must make the same calls in the same order, with equal counts, types and operations";
     case error_code::timeout:
       if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
@@ -33,10 +36,12 @@ TUTTI_INLINE std::string way_out_of_fault(error_code code, circumstance when, bo
                "device's";
       return maps_memory ? "use protocol staged or direct for such memory"
                          : "check for other errors of the transport's library";
-    case error_code::revoked: return "continue with the communicator that shrink() or subgroup() returns, or stop";
+    case error_code::revoked:
+      return when == circumstance::aborted
+                 ? "end this process too"
+                 : "continue with the communicator that shrink() or subgroup() returns, or stop";
     case error_code::excluded:
-      return "end this process, or start a new job with it; find out what held it up, or raise "
-             "shrink_options::exclude_after";
+      return "end this process; find out what held it up, or raise shrink_options::exclude_after";
     case error_code::rank_left:
       if (when == circumstance::message) return "check the ranks and tags of the sends and receives";
       if (when == circumstance::refused) return "correct the call of that rank that was refused";

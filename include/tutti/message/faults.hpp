@@ -68,10 +68,12 @@ class message_faults {
                              std::chrono::duration<double>(limit).count(), " s"});
     int peer = t.source != no_rank ? t.source : t.peer;
     circumstance when = circumstance::usual;
-    if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
+    bool const waits_for_itself = alone() || peer == engine_.rank();
+    if (waits_for_itself) what += "; it waits for this same rank";
     else when = add_waiting_chain(what, peer);
     std::string const other = other_message(t);
     what += other;
+    if (waits_for_itself && !alone() && other.empty()) when = circumstance::circle;
     auto const stopped = engine_.states().find_stopped();
     if (stopped.first >= 0) {
       peer = stopped.first;
@@ -146,8 +148,8 @@ class message_faults {
       throw error({.code = code,
                    .rank = 0,
                    .what = what,
-                   .way_out = when == circumstance::message ? way_out_of_fault(code, when, false)
-                                                            : "start the other end of the message first",
+                   .way_out = std::string(when == circumstance::message ? way_out_of_fault(code, when, false)
+                                                                        : "start the other end of the message first"),
                    .where = where});
     engine_.raise({code, engine_.rank(), peer, what, when}, where);
   }

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
@@ -22,6 +21,7 @@
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/queue.hpp"
 #include "tutti/started/tick_clock.hpp"
+#include "tutti/transport/nap.hpp"
 
 namespace tutti::detail {
 
@@ -81,16 +81,7 @@ class messages_in_flight : public call_queue<Transport> {
   template <class Ready, class Awaited>
   void announce_and_nap(Ready const& ready, Awaited&& awaited) {
     announce_wait(awaited);
-    std::exception_ptr thrown;  // by ready(); nap() is noexcept
-    engine_.transport().nap([&]() noexcept {
-      try {
-        return ready();
-      } catch (...) {
-        thrown = std::current_exception();
-        return true;
-      }
-    });
-    if (thrown) std::rethrow_exception(thrown);
+    nap_rethrowing(engine_.transport(), ready);
   }
   // Withdraws the announcement. It stays after a fault, for peers that look for the reason of theirs.
   void clear_awaited() noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <ranges>
 #include <source_location>
 #include <span>
 #include <type_traits>
@@ -115,6 +116,15 @@ consteval bool accepts_sent() {
   else {
     static_assert(never<In>,
                   "a value that is sent later must stay where it is until then; pass it as std::span(&value, 1)");
+    return false;
+  }
+}
+template <class T>
+consteval bool expect_received_element() {
+  if constexpr (!std::ranges::contiguous_range<T> || element<T>) return expect_element<T>();
+  else {
+    static_assert(never<T>,
+                  "recv<T> returns one element; pass an array to receive into, of which probe tells the size");
     return false;
   }
 }

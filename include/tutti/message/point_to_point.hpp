@@ -65,7 +65,7 @@ template <class T, class Comm>
 [[nodiscard]] T recv(Comm&& comm, int from, int tag = 0, options const& o = {},
                      std::source_location where = std::source_location::current()) {
   T out{};
-  if constexpr (detail::expect_blocking<Comm>() && detail::expect_element<T>()) {
+  if constexpr (detail::expect_blocking<Comm>() && detail::expect_received_element<T>()) {
     received const got = detail::receive_array(comm, std::span(&out, 1), from, tag, o, where);
     if (got.count == 0 && from != no_rank)
       detail::refuse(comm.rank(),

@@ -99,6 +99,17 @@ struct mean : detail::identity_is_zero {
   }
 };
 
+namespace detail {
+
+template <class Factor, class T>
+concept scales = requires(Factor const& factor, T const& x) { static_cast<T>(factor * x); };
+// Such as complex numbers, which have no product with a number of another type than their parts.
+template <class Factor, class T>
+concept scales_parts =
+    requires(Factor const& factor, T const& x) { static_cast<T>(static_cast<typename T::value_type>(factor) * x); };
+
+}  // namespace detail
+
 // The sum of factor * x over all contributions x. Each is scaled once, where it enters, and rounded to the element
 // type, so a rank's own contribution has the bits that the others receive.
 template <class Factor>
@@ -109,7 +120,8 @@ struct premultiplied_sum {
   Factor factor;
 
   template <class T>
-    requires std::invocable<sum, T const&, T const&>
+    requires requires(T const& a) { static_cast<T>(a + a); } &&
+             (detail::scales<Factor, T> || detail::scales_parts<Factor, T>)
   TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
     return detail::add(a, b);
   }
@@ -122,7 +134,8 @@ struct premultiplied_sum {
   template <class T>
   TUTTI_HOST_DEVICE constexpr T prepare(T const& x) const {
     if constexpr (std::integral<T> && std::integral<Factor>) return detail::multiply(static_cast<T>(factor), x);
-    else return static_cast<T>(factor * x);
+    else if constexpr (detail::scales<Factor, T>) return static_cast<T>(factor * x);
+    else return static_cast<T>(static_cast<typename T::value_type>(factor) * x);
   }
 };
 template <class Factor>

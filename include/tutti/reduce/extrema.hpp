@@ -16,6 +16,19 @@ namespace detail {
 // The index of no element.
 inline constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
 
+// Whether b replaces a, if it is `better` or not: NaN replaces every number, and of equal values the one with the lesser index
+// stays. So the result does not depend on the order of combination.
+template <class T>
+TUTTI_HOST_DEVICE constexpr bool replaces(located<T> const& b, located<T> const& a, bool better) {
+  bool equal = a.value == b.value;
+  if constexpr (std::numeric_limits<T>::has_quiet_NaN) {
+    bool const nan = a.value != a.value, other = b.value != b.value;
+    better |= other && !nan;
+    equal |= other && nan;
+  }
+  return better || (equal && b.index < a.index);
+}
+
 }  // namespace detail
 
 // The lesser of two. If any number is NaN, the result is NaN, in whatever order elements are combined. Of equals the left one
@@ -65,7 +78,7 @@ struct max {
 };
 
 // The element located{value, index} with the greatest value; among equal values the one with the least index (as
-// MPI_MAXLOC). If values do not compare, because one is NaN, the left one stays.
+// MPI_MAXLOC). If any value is NaN, the result is the NaN with the least index.
 //
 //   auto best = tutti::all_reduce(comm, tutti::located{score, comm.rank()}, tutti::argmax{});
 //   if (comm.rank() == best.index) save(model);
@@ -75,7 +88,7 @@ struct max_location {
 
   template <class T>
   TUTTI_HOST_DEVICE constexpr located<T> operator()(located<T> const& a, located<T> const& b) const {
-    return a.value < b.value || (a.value == b.value && b.index < a.index) ? b : a;
+    return detail::replaces(b, a, a.value < b.value) ? b : a;
   }
   template <class Located>
   TUTTI_HOST_DEVICE static constexpr Located identity() {
@@ -90,7 +103,7 @@ struct min_location {
 
   template <class T>
   TUTTI_HOST_DEVICE constexpr located<T> operator()(located<T> const& a, located<T> const& b) const {
-    return b.value < a.value || (a.value == b.value && b.index < a.index) ? b : a;
+    return detail::replaces(b, a, b.value < a.value) ? b : a;
   }
   template <class Located>
   TUTTI_HOST_DEVICE static constexpr Located identity() {

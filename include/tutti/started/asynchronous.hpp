@@ -77,6 +77,7 @@ detail::refused_call async(detail::only_argument<detail::started_form>);
 // itself. It also begins large ones, so the program need not drive them before it waits for them, but may.
 template <transport Transport>
 bool has_progress_thread(communicator<Transport>& comm) {
+  comm.expect_usable({});
   return detail::progress_list::has_thread() && comm.engine().any_thread;
 }
 

@@ -28,14 +28,15 @@ class idler {
  public:
   void moved() noexcept { looks_ = 0; }
   void pause() noexcept {
+    if (looks_ == most_looks) return std::this_thread::sleep_for(rest);
     if (++looks_ < patience_sharing_cores.spins) pause_briefly();
-    else if (looks_ < 200) ::sched_yield();
-    else std::this_thread::sleep_for(rest);
+    else ::sched_yield();
   }
   static constexpr std::chrono::microseconds rest{50};
 
  private:
-  int looks_ = 0;
+  static constexpr int most_looks = 200;
+  int looks_ = 0;  // without success
 };
 
 inline thread_local bool in_progress_thread = false;

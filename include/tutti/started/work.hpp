@@ -166,7 +166,7 @@ void start_all(std::vector<work>& all, F&& f) {
 [[noreturn, gnu::cold]] inline void refuse_to_outlive(char const* what, char const* again, std::source_location where) {
   throw error({.code = error_code::bad_argument,
                .what = join({what, " was used after its communicator was destroyed"}),
-               .way_out = join({again, " on the communicator that took its place, as that of shrink()"}),
+               .way_out = join({again, " on another communicator, such as the one that shrink() returned"}),
                .where = where});
 }
 

@@ -139,6 +139,8 @@ enum class circumstance : std::int32_t {
   exception,    // it made the rank leave
   refused,      // an error of its own call, which was never made, made the rank leave
   message,      // a message between two ranks: it does not fit, or matches no receive, or its array is gone
+  lengths,      // a rank sent less or more than another expects
+  aborted,      // a rank ends the job
 };
 
 // A fault that a rank has found. Only its own threads write it; see publish_fault.

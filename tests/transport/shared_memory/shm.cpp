@@ -161,6 +161,29 @@ TEST_CASE("ranks know whether a yield lets the others run: not those of another 
     }
 }
 
+// The watch of each rank that has joined needs a descriptor, and begins in a nap.
+TEST_CASE("a rank that waits for a late one and may open no more files throws an error") {
+  descriptor const file = shm::create(4, 1);
+  pid_t const others[] = {joined(file, 2, 4), joined(file, 3, 4)};
+  pid_t const limited = in_a_process([&] {
+    int const next = ::dup(0);
+    ::close(next);
+    rlimit const one_more{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};
+    ::setrlimit(RLIMIT_NOFILE, &one_more);
+    try {
+      shm const me(file, 1, 4, 1, countdown(10s));
+    } catch (error const& e) {
+      ::_exit(e.code() == error_code::system ? 2 : 3);
+    }
+  });
+  int status = 0;
+  ::waitpid(limited, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 2);
+  CHECK(join(file, 4, 10s).said.find("rank 1") != std::string::npos);
+  for (pid_t const process : others) await_end(process);
+}
+
 TEST_CASE("missing ranks are named at the deadline") {
   descriptor const file = shm::create(3, 1);
   refusal const r = join(file, 3, 200ms);

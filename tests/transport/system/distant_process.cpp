@@ -98,6 +98,16 @@ TEST_CASE("the end of a process is known by its port, whether it ends before or 
   CHECK(ends_within(other, 20s));
 }
 
+TEST_CASE("a process is watched however often") {
+  listening_process process;
+  for (int i = 0; i < 200; ++i) {
+    distant_process& watched = distant_process::at(on_this_machine(process.port));
+    for (auto const until = deadline::after(2ms); !until.passed();) CHECK_FALSE(watched.ended());
+  }
+  process.end();
+  CHECK(ends_within(distant_process::at(on_this_machine(process.port)), 20s));
+}
+
 TEST_CASE("a child does not keep a process alive for those who watch it") {
   listening_process parent(true);
   distant_process watched(on_this_machine(parent.port));

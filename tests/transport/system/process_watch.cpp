@@ -3,6 +3,7 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -149,6 +150,23 @@ TEST_CASE("a program that closes all descriptors does not believe that others ha
   int status = 0;
   ::waitpid(closer, &status, 0);
   CHECK(status == 0);
+  reap(process);
+}
+
+TEST_CASE("a program's own file under the number of a closed descriptor is neither taken for a process nor closed") {
+  pid_t const process = sleeping_process();
+  int const number = ::dup(0);
+  ::close(number);
+  {
+    process_watch watch;
+    watch.begin(process);
+    ::close(number);
+    REQUIRE(::open("/dev/null", O_RDONLY) == number);
+    CHECK_FALSE(watch.ended());
+    end(process);
+    CHECK(watch.ended());
+  }
+  CHECK(::close(number) == 0);
   reap(process);
 }
 

@@ -22,6 +22,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/meeting.hpp"
 #include "tutti/transport/mpi/neighbours.hpp"
+#include "tutti/transport/nap.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
@@ -80,7 +81,7 @@ class mpi_ranks {
         },
         waits_, until,
         [&](auto const& ready) {
-          nap(ready);
+          nap_rethrowing(*this, ready);
           meeting.report_absent();
           for (int const m : members)
             if (m != rank_ && (left(m) || lost(m))) gone = m;

@@ -26,9 +26,12 @@ class heap {
   // First fit; null if no free piece is large enough.
   std::byte* allocate(std::size_t bytes);
 
-  void deallocate(std::byte* memory, std::size_t bytes);
+  [[gnu::cold]] void deallocate(std::byte* memory, std::size_t bytes);
 
  private:
+  // Zeroes memory, and returns what is whole pages of the system, which may be larger than ours.
+  [[gnu::cold]] static void clear(std::byte* memory, std::size_t bytes) noexcept;
+
   struct piece {
     std::size_t offset, size;
   };

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tutti/transport/shared_memory/heap.hpp"
 
@@ -28,9 +30,20 @@ TUTTI_INLINE std::byte* heap::allocate(std::size_t bytes) {
   return nullptr;
 }
 
+TUTTI_INLINE void heap::clear(std::byte* memory, std::size_t bytes) noexcept {
+  auto const begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
+  auto const mask = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)) - 1;
+  std::uintptr_t first = (begin + mask) & ~mask, last = end & ~mask;
+  bool const returned = first < last && ::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) ==
+                                            0;  // not if they are locked
+  if (!returned) first = last = end;
+  std::memset(memory, 0, first - begin);
+  std::memset(memory + (last - begin), 0, end - last);
+}
+
 TUTTI_INLINE void heap::deallocate(std::byte* memory, std::size_t bytes) {
   std::size_t const offset = static_cast<std::size_t>(memory - base_), size = round_up(bytes);
-  if (::madvise(memory, size, MADV_REMOVE) != 0) std::memset(memory, 0, size);  // its pages are locked
+  clear(memory, size);
   std::lock_guard const lock(changes_);
   auto next = free_.begin();
   while (next != free_.end() && next->offset < offset) ++next;

@@ -40,9 +40,8 @@ TUTTI_INLINE void joining::meet(step taken) {
     return progress::done;
   };
   bool const met = wait_until_done(look, self_.waits(), until_, [&](auto const& ready) {
-    bool over = false;
-    self_.nap([&] { return ready() || (over = self_.notices().faulty() || gone() >= 0); });
-    if (over) examine(taken);
+    self_.nap(ready);
+    if (self_.notices().faulty() || gone() >= 0) examine(taken);
   });
   if (!met) throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
 }

@@ -23,6 +23,9 @@ class descriptor {
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
+ protected:
+  void forget() noexcept { number_ = -1; }
+
  private:
   int number_ = -1;
 };

@@ -17,6 +17,8 @@ struct process_port {
   std::uint16_t number = 0;                  // in network byte order; 0: none
   std::uint16_t count = 0;                   // of addresses
   std::array<std::uint32_t, 7> addresses{};  // of the machine, IPv4, in network byte order
+
+  friend bool operator==(process_port const&, process_port const&) = default;
 };
 
 // The port of this process, which the first call opens; without a number if the system does not allow that.
@@ -28,6 +30,10 @@ class distant_process {
  public:
   // Connects to all addresses at once, of which one is enough, and does not wait. Throws bad_alloc.
   [[gnu::cold]] explicit distant_process(process_port const& at);
+
+  // The one of this process at that port, for as long as this process lives: the other side has room for few connections, because it
+  // accepts none, not even one that was closed.
+  [[gnu::cold]] static distant_process& at(process_port const& port);
 
   bool ended() noexcept;
 

@@ -8,12 +8,15 @@
 #include <chrono>
 #include <cstddef>
 #include <ifaddrs.h>
+#include <memory>
+#include <mutex>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <utility>
+#include <vector>
 
 #include "tutti/core/process.hpp"
 #include "tutti/transport/system/distant_process.hpp"
@@ -30,7 +33,7 @@ TUTTI_INLINE process_port const& own_port() noexcept {
       socklen_t bytes = sizeof at;
       at.sin_family = AF_INET;
       auto* const address = reinterpret_cast<sockaddr*>(&at);
-      if (!socket || ::bind(socket.get(), address, bytes) != 0 || ::listen(socket.get(), 64) != 0 ||
+      if (!socket || ::bind(socket.get(), address, bytes) != 0 || ::listen(socket.get(), SOMAXCONN) != 0 ||
           ::getsockname(socket.get(), address, &bytes) != 0)
         return;
       ifaddrs* all = nullptr;
@@ -63,6 +66,19 @@ TUTTI_INLINE distant_process::distant_process(process_port const& at) : port_(at
                             own.addresses.begin() + own.count;
     if (!leads_here) begin(lines_.emplace_back(line{.address = at.addresses[i]}));
   }
+}
+
+TUTTI_INLINE distant_process& distant_process::at(process_port const& port) {
+  struct watched {
+    std::mutex busy;
+    std::vector<std::pair<process_port, std::unique_ptr<distant_process>>> all;
+  };
+  static one_per_process<watched> by_port;
+  watched& here = by_port.get();
+  std::lock_guard const lock(here.busy);
+  for (auto const& [known, process] : here.all)
+    if (known == port) return *process;
+  return *here.all.emplace_back(port, std::make_unique<distant_process>(port)).second;
 }
 
 TUTTI_INLINE void distant_process::begin(line& one) const noexcept {

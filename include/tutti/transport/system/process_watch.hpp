@@ -12,6 +12,8 @@
 
 namespace tutti::detail {
 
+class watched_descriptor;
+
 class process_watch {
  public:
   // Call at most once. Throws error: system, if this process may open no more files.
@@ -39,8 +41,8 @@ class process_watch {
   [[gnu::cold]] static std::optional<sight> look_at(pid_t process) noexcept;
 
   pid_t process_ = 0;
-  std::shared_ptr<descriptor const> handle_;
-  std::shared_ptr<distant_process> distant_;
+  std::shared_ptr<watched_descriptor const> handle_;
+  distant_process* distant_ = nullptr;
   // What was seen first, where handles are refused (containers filter pidfd_open). A look takes microseconds.
   std::optional<sight> first_;
   bool begun_ = false;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -20,16 +21,35 @@
 
 namespace tutti::detail {
 
+// A program may close descriptors that it did not open, as daemons do, and then open files of its own under their numbers. These are
+// neither looked at nor closed.
+class watched_descriptor : public descriptor {
+ public:
+  [[gnu::cold]] explicit watched_descriptor(descriptor own) : descriptor(std::move(own)) { ::fstat(get(), &file_); }
+  watched_descriptor(watched_descriptor const&) = delete;
+  watched_descriptor& operator=(watched_descriptor const&) = delete;
+  [[gnu::cold]] ~watched_descriptor() { close(); }
+  [[gnu::cold]] void close() noexcept {
+    if (!intact()) forget();
+    static_cast<descriptor&>(*this) = descriptor();
+  }
+  [[gnu::cold]] bool intact() const noexcept {
+    struct stat now{};
+    return ::fstat(get(), &now) == 0 && now.st_dev == file_.st_dev && now.st_ino == file_.st_ino;
+  }
+
+ private:
+  struct stat file_{};
+};
+
 // The end of a connection by which the other process watches this one, too. A forked child does not keep it, because it would stay open
 // there when this process has ended.
-class watched_connection : public descriptor {
+class watched_connection : public watched_descriptor {
  public:
-  [[gnu::cold]] explicit watched_connection(descriptor own) : descriptor(std::move(own)) {
+  [[gnu::cold]] explicit watched_connection(descriptor own) : watched_descriptor(std::move(own)) {
     std::lock_guard const lock(of_process().busy);
     of_process().all.push_back(this);
   }
-  watched_connection(watched_connection const&) = delete;
-  watched_connection& operator=(watched_connection const&) = delete;
   [[gnu::cold]] ~watched_connection() {
     std::lock_guard const lock(of_process().busy);
     std::erase(of_process().all, this);
@@ -54,7 +74,6 @@ class watched_connection : public descriptor {
     static list& all = *new list;  // never destroyed, because static objects may use it as the process ends
     return all;
   }
-  void close() { static_cast<descriptor&>(*this) = descriptor(); }
 };
 
 TUTTI_INLINE void process_watch::begin(pid_t process) {
@@ -62,7 +81,7 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
   process_ = process;
   descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   if (handle) {
-    handle_ = std::make_shared<descriptor>(std::move(handle));
+    handle_ = std::make_shared<watched_descriptor>(std::move(handle));
     return;
   }
   if (errno == EMFILE || errno == ENFILE)
@@ -81,7 +100,7 @@ TUTTI_INLINE void process_watch::begin(descriptor const& connection) {
 
 TUTTI_INLINE void process_watch::begin(process_port const& port) {
   begun_ = true;
-  distant_ = std::make_shared<distant_process>(port);
+  distant_ = &distant_process::at(port);
 }
 
 TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t process) noexcept {
@@ -111,8 +130,7 @@ TUTTI_INLINE bool process_watch::ended() const noexcept {
   }
   pollfd end{handle_->get(), POLLIN, 0};
   if (::poll(&end, 1, 0) <= 0) return false;
-  if ((end.revents & POLLNVAL) == 0) return true;
-  // The program has closed descriptors that it did not open, as daemons do.
+  if (handle_->intact()) return true;
   auto const now = process_ != 0 ? look_at(process_) : std::nullopt;
   return now && (now->ended() || now->start == 0);
 }
