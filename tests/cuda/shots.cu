@@ -97,6 +97,8 @@ struct bits_of_the_host {
     device_array<cuda_device, affine> const c(at.gpu, some), d(at.gpu, some);
     cuda_ipc small(comm, at.gpu, 4096), large(comm, at.gpu);  // with several pieces for a block, and one
     arrays<float> const floats{at, {a.data(), a.size()}, {b.data(), b.size()}, false};
+    arrays<float> const shifted{
+        at, {a.data() + 1, most - 1}, {b.data() + 1, most - 1}, false};  // not aligned for packs
     arrays<affine> const pairs{at, {c.data(), c.size()}, {d.data(), d.size()}, false};
     arrays<affine> const registered{at, large.template allocate<affine>(some), large.template allocate<affine>(some),
                                     true};
@@ -104,6 +106,7 @@ struct bits_of_the_host {
       floats.check(small, comm, n, sum{});
     floats.check(large, comm, most, sum{});
     floats.check(large, comm, most, tutti::max{});
+    shifted.check(large, comm, some, sum{});
     pairs.check(large, comm, some, compose{});
     registered.check(large, comm, some, compose{});
     barrier(comm);

@@ -5,11 +5,13 @@
 // timeout: 300
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -162,6 +164,27 @@ TEST_CASE("one_shot and two_shot with prologue, epilogue and other types, in pie
         all_reduce(ranks, data, fused{sum{}, scale{0.5f}, with_arrays(count, counts.data())});
         expect(all_are(ranks.on(), data, size + 2) && all_are(ranks.on(), counts, 2), "an epilogue with an array");
       }
+    });
+}
+
+TEST_CASE_TEMPLATE("one_shot and two_shot of arrays that begin anywhere", T, float, bfloat16) {
+  for (int const p : ranks_to_test({2, 3}))
+    on_own_devices(p, [](auto& ranks, auto& comm) {
+      std::size_t const n = 5000;
+      for (std::size_t const begin : {std::size_t{1}, std::size_t{3}})
+        for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
+          std::vector<T> const mine = uneven_values<T>(comm.rank(), n + begin);
+          std::vector<T> expected(n), got(n + begin);
+          all_reduce(comm, std::span(mine).subspan(begin), expected, sum{}, {.algorithm = algorithm_id::one_shot});
+          device_array<sharing_stand_in, T> const data(ranks.on(), n + begin);
+          ranks.on().copy({}, data.data(), mine.data(), mine.size() * sizeof(T));
+          all_reduce(ranks, std::span<T>(data.data(), n + begin).subspan(begin), sum{}, {.algorithm = by});
+          ranks.on().copy({}, got.data(), data.data(), got.size() * sizeof(T));
+          ranks.on().wait({}, deadline::after(10s));
+          expect(std::ranges::equal(std::span<T const>(got).subspan(begin), expected, same_bits<T>), "sums");
+          expect(same_bits<T>(got[begin - 1], mine[begin - 1]), "what is before the array");
+        }
+      ranks.work().wait();
     });
 }
 

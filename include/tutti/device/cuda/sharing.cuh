@@ -42,19 +42,17 @@ inline void enable_link(int gpu, int there) {
                .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
 }
 
-// Makes the memory of a handle accessible to a GPU, or throws.
-inline void expect_reach(int gpu, device_memory_handle const& handle) {
+// Makes the memory of a handle accessible to a GPU, or throws. Returns whether this process sees the GPU of that memory. One that is
+// hidden, as by CUDA_VISIBLE_DEVICES, may be within reach all the same; only opening the memory tells.
+inline bool expect_reach(int gpu, device_memory_handle const& handle) {
   int count = 0, there = -1;
   expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   for (int i = 0; i < count && there < 0; ++i)
     if (identity_of_gpu(i) == handle.owner) there = i;
-  if (there < 0)
-    throw error({.code = error_code::system,
-                 .what = join({"the GPU of process ", handle.process, " is hidden from this one"}),
-                 .way_out = "choose GPUs with cuda_device(index) instead of CUDA_VISIBLE_DEVICES, or use "
-                            "tutti::cuda_staged"});
+  if (there < 0) return false;
   expect_link(gpu, there);
   if (handle.process == ::getpid()) enable_link(gpu, there);
+  return true;
 }
 
 inline device_memory_handle share_memory_of_gpu(int gpu, void* memory) {
@@ -79,7 +77,7 @@ inline device_memory_handle share_memory_of_gpu(int gpu, void* memory) {
 inline void* open_memory_of_gpu(int gpu, device_memory_handle const& handle) {
   current_device const here(gpu);
   calls_during_captures const allowed;
-  expect_reach(gpu, handle);
+  bool const sees_gpu = expect_reach(gpu, handle);
   if (handle.process == ::getpid()) return handle.address;
   cudaIpcMemHandle_t token{};
   std::memcpy(&token, handle.token.data(), sizeof token);
@@ -90,7 +88,9 @@ inline void* open_memory_of_gpu(int gpu, device_memory_handle const& handle) {
     throw error(
         {.code = error_code::system,
          .what = join({"memory of a GPU in process ", handle.process, " cannot be opened: ", cudaGetErrorString(code)}),
-         .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
+         .way_out = sees_gpu ? "let containers share the host's IPC namespace, or use tutti::cuda_staged"
+                             : "its GPU is hidden from this process: choose GPUs with cuda_device(index) instead of "
+                               "CUDA_VISIBLE_DEVICES, or use tutti::cuda_staged"});
   }
   return static_cast<std::byte*>(begin) + handle.offset;
 }

@@ -51,6 +51,8 @@ struct squares_work {
   }
 
  private:
+  static constexpr int packs_in_flight = 4;  // loaded before the first is squared
+
   template <class Group>
   TUTTI_HOST_DEVICE static double squares(Group const& group, T const* from, std::size_t n) {
     constexpr std::size_t pack = device_pack<T>;
@@ -58,17 +60,25 @@ struct squares_work {
     std::size_t const stride = static_cast<std::size_t>(group.size()) * pack;
     double out = 0;
     TUTTI_NO_UNROLL
-    for (std::size_t at = static_cast<std::size_t>(group.rank()) * pack; at < n; at += stride) {
-      std::size_t const count = n - at < pack ? n - at : pack;
-      T values[pack];
-      load_some<pack>(from + at, count, aligned && count == pack, values);
-      float of_pack = 0;
+    for (std::size_t at = static_cast<std::size_t>(group.rank()) * pack; at < n; at += packs_in_flight * stride) {
+      T values[packs_in_flight][pack];
+      std::size_t counts[packs_in_flight];
       TUTTI_UNROLL
-      for (std::size_t i = 0; i < pack; ++i) {
-        float const x = widened<float>(values[i]);
-        if (i < count) of_pack += x * x;
+      for (int p = 0; p < packs_in_flight; ++p) {
+        std::size_t const here = at + static_cast<std::size_t>(p) * stride;
+        counts[p] = here >= n ? 0 : n - here < pack ? n - here : pack;
+        load_some<pack>(from + here, counts[p], aligned && counts[p] == pack, values[p]);
       }
-      out += double{of_pack};
+      TUTTI_UNROLL
+      for (int p = 0; p < packs_in_flight; ++p) {
+        float of_pack = 0;
+        TUTTI_UNROLL
+        for (std::size_t i = 0; i < pack; ++i) {
+          float const x = widened<float>(values[p][i]);
+          if (i < counts[p]) of_pack += x * x;
+        }
+        out += double{of_pack};
+      }
     }
     return out;
   }

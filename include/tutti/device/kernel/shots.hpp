@@ -183,7 +183,9 @@ struct shots_work {
     } else {
       if constexpr (sums_by_switch<In, Out, Fused>)
         if (is_switched()) return combine_by_switch(group, now);
-      switch (meetings.ranks) {
+      // Where the output is not aligned as the sources are, these are read in the packs around its elements.
+      bool const alike = in_place || is_aligned_for<device_pack<In, Out>>(out);
+      switch (alike ? meetings.ranks : 0) {
         case 2: return combine_from<2>(group, now);
         case 4: return combine_from<4>(group, now);
         case 8: return combine_from<8>(group, now);
@@ -222,7 +224,7 @@ struct shots_work {
     auto const to = [&, this](int k) { return k == 0 ? out + own.begin : results_of<Out>(rank, now.result_at, own); };
     int const destinations = in_two() && !in_place ? 2 : 1;
     auto const combine_by = [&, this](Fused const& here) {
-      combining<FanIn, decltype(from), decltype(to), Fused>{
+      combining<FanIn, decltype(from), decltype(to), Fused, FanIn == 0>{
           from, meetings.ranks, to, destinations, own.count, here}(all_of(group));
     };
     if constexpr (arrays_of<Fused> == 0) combine_by(how);
