@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <set>
@@ -243,12 +244,30 @@ void check_cast(Comm& comm) {
       }
   }
 }
+// The last rank's gradient is more than the type can hold, which the norm of the means must show.
+template <class Narrow, class Comm>
+void check_cast_overflow(Comm& comm) {
+  for (float const huge : {std::numeric_limits<float>::infinity(), -1e6f, std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<std::vector<float>> parameters{std::vector<float>(40)};
+    training::data_parallel model(comm, parameters, {}, training::cast_to<Narrow>{});
+    std::ranges::fill(model.gradient(0), 1.0f);
+    if (comm.rank() == comm.size() - 1) model.gradient(0)[7] = huge;
+    model.ready(0);
+    model.finish();
+    float const mean = model.gradient(0)[7];
+    expect(std::isfinite(mean) == (comm.size() == 1 && std::isfinite(huge)), "an overflow is hidden");
+    expect(model.gradient(0)[8] == 1, "an overflow spreads");
+  }
+}
 template <class Comm>
 void check_hooks(Comm& comm) {
   check_own_hook(comm);
   check_cast<bfloat16>(comm);
   check_cast<half>(comm);
   check_cast<float8_e5m2>(comm);
+  check_cast_overflow<half>(comm);
+  check_cast_overflow<float8_e5m2>(comm);
+  check_cast_overflow<float8_e4m3>(comm);
 }
 
 // All ranks start with the parameters of rank 0, which a list of other state can do too.

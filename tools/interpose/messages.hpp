@@ -21,7 +21,9 @@ enum class use { reads, writes, both };
 class kept_type {
  public:
   kept_type(MPI_Datatype type, bool needed) {
-    if (needed) PMPI_Type_dup(type, &own_);
+    if (!needed) return;
+    PMPI_Type_contiguous(1, type, &own_);  // a duplicate would call the program's functions for its attributes
+    PMPI_Type_commit(&own_);
   }
   kept_type(kept_type const&) = delete;
   kept_type& operator=(kept_type const&) = delete;

@@ -8,6 +8,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+
 namespace tutti::training {
 
 // A hook that keeps gradients of this step for the next one. hook.rescale(by) multiplies them.
@@ -34,9 +37,14 @@ struct loss_scale {
   static constexpr double most = 0x1p127;
 
   // After a backward pass. Returns by what the step must multiply the gradients, so that their norm without the factor is
-  // `most_norm` at most: 0 if the step is skipped.
+  // `most_norm` at most: 0 if the step is skipped. Throws error: bad_argument unless `backoff` is between 0 and 1.
   [[nodiscard("the step must multiply the gradients by it")]] double update(
       double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
+    if (!(backoff > 0 && backoff < 1))
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = tutti::detail::join({"loss_scale::backoff is ", backoff}),
+           .way_out = "set it between 0 and 1, such as 0.5: the factor is multiplied by it where gradients overflow"});
     double const scale = std::min(1 / factor, most_norm / norm_of_gradients);
     if (!std::isfinite(norm_of_gradients)) {
       factor = std::max(factor * backoff, least);

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/temporary_folder.hpp"
 #include "tutti/training/elastic/elastic_loop.hpp"
 #include "tutti/tutti.hpp"
 
@@ -50,6 +52,39 @@ TEST_CASE("nothing is reported when run() has thrown") {
     call.wait();
   });
   CHECK(reports == 0);
+}
+
+TEST_CASE("more ranks than the job has are asked for") {
+  run_threads(2, [](auto& comm) {
+    training::elastic_loop loop(std::move(comm), {.min_ranks = 8});
+    int sum = 0;
+    error const e = error_of([&] {
+      loop.run(1, [&](auto&) { return std::vector{training::replicated("sum", sum)}; }, [](auto&, std::uint64_t) {});
+    });
+    expect_error(e, error_code::bad_argument, "elastic training needs 8 ranks, but the job has 2");
+  });
+}
+
+TEST_CASE("the checkpoint that was loaded is known, and newer ones that are damaged") {
+  temporary_folder const at;
+  std::string const folder = at.path() / "run";
+  auto const train = [&](std::uint64_t steps, std::uint64_t begun_after, std::size_t refused) {
+    run_threads(2, [&](auto& comm) {
+      training::elastic_loop loop(std::move(comm), {.checkpoint_every = 2, .folder = folder});
+      int sum = 0;
+      loop.run(
+          steps, [&](auto&) { return std::vector{training::replicated("sum", sum)}; },
+          [&](auto&, std::uint64_t step) { sum += static_cast<int>(step); });
+      training::resumed const& from = loop.restored();
+      expect(from.found == (begun_after > 0) && from.step == begun_after, "another checkpoint");
+      expect(from.refused.size() == refused, "other damaged checkpoints");
+    });
+  };
+  train(4, 0, 0);
+  std::filesystem::path newest;
+  for (auto const& one : std::filesystem::directory_iterator(folder)) newest = std::max(newest, one.path());
+  std::filesystem::resize_file(newest / "shard-1", 1);
+  train(6, 2, 1);
 }
 
 // Rank 1 is late in step 2, which a thread of rank 0 reports; what that throws ends the run there, and rank 1 goes on alone.

@@ -94,6 +94,13 @@ TEST_CASE("residuals follow the factor of the loss") {
   }
 }
 
+TEST_CASE("a factor that would grow where gradients overflow is refused") {
+  for (double const backoff : {2.0, 1.0, 0.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
+    loss_scale scale{.backoff = backoff};
+    CHECK_NOTHROW(expect_error(error_of([&] { return scale.update(1); }), error_code::bad_argument, "backoff is "));
+  }
+}
+
 TEST_CASE("a residual that overflows in its new scale becomes zero") {
   training::error_feedback hook(training::top_k{.share = 0.1});
   hook.restore_residuals({{1, std::numeric_limits<float>::max()}});

@@ -77,7 +77,7 @@ class elastic_loop {
   //                                lost or late
   // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
   //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
-  //                   differ from those before, or other steps than on rank 0; excluded, on a rank without which the others have
+  //                   differ from those before, other steps than on rank 0, or more ranks than the job has; excluded, on a rank without which the others have
   //                   gone on; timeout if ranks are late, and none is excluded, four times in one step; and what state and
   //                   step throw, unless it says that ranks were lost
   // Cost              per step: one all_reduce, a copy of the state, and a message with the parts of divided arrays
@@ -119,6 +119,8 @@ class elastic_loop {
   communicator<Transport>& comm() noexcept { return *comm_; }
   // The steps that are completed. Any thread may ask for them and for the members, as `report` may.
   std::uint64_t step() const noexcept { return roster_.completed; }
+  // The checkpoint that the ranks have loaded last, and newer ones that were damaged. For the thread that calls run().
+  resumed const& restored() const noexcept { return state_.restored; }
   // All that this process has seen, by their numbers.
   std::vector<member> members() const { return roster_.members(); }
 

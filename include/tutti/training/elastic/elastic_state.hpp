@@ -34,6 +34,7 @@ class elastic_state {
   std::uint64_t step = 0;        // completed
   std::uint64_t generation = 0;  // of the group
   std::uint64_t saved = 0;
+  training::resumed restored{};  // the last checkpoint that was loaded
 
   // Collective. Checks the arrays, which all ranks list alike.
   void describe(communicator<Transport>& comm, std::vector<training::saved_array> arrays, std::source_location where) {
@@ -123,9 +124,9 @@ class elastic_state {
 
   // Whether there was a checkpoint.
   bool load(communicator<Transport>& comm, std::source_location where) {
-    training::resumed const seen = checkpoints_.load(comm, arrays_, where);
-    if (seen.found) step = saved = seen.step;
-    return seen.found;
+    restored = checkpoints_.load(comm, arrays_, where);
+    if (restored.found) step = saved = restored.step;
+    return restored.found;
   }
 
   void send_replicated(communicator<Transport>& comm, int root, std::source_location where) {

@@ -39,6 +39,12 @@ TUTTI_INLINE void expect_same_steps(std::span<standing const> all, int rank, std
 
 TUTTI_INLINE void refuse_too_few(head_count seen, int rank, std::vector<int> const& lost, std::string const& folder,
                                  std::uint64_t saved, std::source_location where) {
+  if (lost.empty() && seen.ranks == seen.most)
+    throw error({.code = error_code::bad_argument,
+                 .rank = rank,
+                 .what = join({"elastic training needs ", seen.least, " ranks, but the job has ", seen.ranks}),
+                 .way_out = "start more ranks, or lower elastic_options::min_ranks, or the minimum of --elastic",
+                 .where = where});
   std::string const checkpoint = folder.empty() ? "there are no checkpoints, because no folder was named"
                                  : saved == 0   ? join({"there is no checkpoint in ", folder, " yet"})
                                               : join({"the newest checkpoint in ", folder, " is that of step ", saved});

@@ -2,8 +2,10 @@
 // cast_to: a hook that sends gradients in a narrower type.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <deque>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -23,7 +25,8 @@ namespace tutti::training {
 // Gradients travel as Narrow: bfloat16, half, float8_e5m2 or float8_e4m3. Every contribution is rounded to it once, sums
 // are computed in float, and their mean is rounded once more, whatever the number of ranks. A gradient x is thus off by
 // at most about 2 u times the mean of |x| over the ranks, where u is 2^-8 for bfloat16, 2^-11 for half, 2^-3 for e5m2
-// and 2^-4 for e4m3, within the range of the type. A single rank rounds nothing.
+// and 2^-4 for e4m3, within the range of the type. What is beyond it becomes infinity, or NaN in the types of 8 bits, so that a
+// loss_scale notices. A single rank rounds nothing.
 //
 // The algorithm is two_shot because it combines all contributions to an element at once; others would round partial
 // sums.
@@ -68,6 +71,12 @@ class cast_to {
     while (sent_.size() <= index) sent_.emplace_back();
     sent_[index].resize(gradients.size());
     tutti::detail::convert_array(gradients.data(), sent_[index].data(), gradients.size());
+    if constexpr (sizeof(Narrow) == 1) {  // conversions to these saturate
+      constexpr auto most = static_cast<float>(std::numeric_limits<Narrow>::max());
+      for (std::size_t i = 0; i < gradients.size(); ++i)
+        if (!(std::abs(static_cast<float>(gradients[i])) <= most))
+          sent_[index][i] = std::numeric_limits<Narrow>::quiet_NaN();
+    }
     return sent_[index];
   }
 
