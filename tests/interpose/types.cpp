@@ -34,6 +34,43 @@ void check_type(MPI_Comm comm, MPI_Datatype type, std::string const& name) {
   if (rank == ranks - 1) expect(out, std::vector<T>(in.size(), sum_to(ranks - 1)), "MPI_Reduce of " + name);
 }
 
+// Types that Fortran programs name by their precision have no names in C, and nobody may free them.
+void check_precisions(MPI_Comm comm) {
+  MPI_Datatype real = MPI_DATATYPE_NULL, three = MPI_DATATYPE_NULL;
+  MPI_Type_create_f90_real(6, 30, &real);
+  MPI_Type_contiguous(3, real, &three);
+  MPI_Type_commit(&three);
+  std::vector<float> data(6, static_cast<float>(world_rank));
+  for (int turn = 0; turn < 3; ++turn) MPI_Bcast(data.data(), 2, three, 0, comm);
+  expect(data, std::vector<float>(6, 0.0f), "MPI_Bcast of three MPI_Type_create_f90_real");
+  MPI_Type_free(&three);
+}
+
+int copies = 0;
+int count_copy(MPI_Datatype, int, void*, void* from, void* to, int* flag) {
+  ++copies;
+  *static_cast<void**>(to) = from;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+
+// A program that duplicates no type sees no copies of their attributes.
+void check_attributes(MPI_Comm comm) {
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Type_create_keyval(count_copy, MPI_TYPE_NULL_DELETE_FN, &key, nullptr);
+  MPI_Datatype column = MPI_DATATYPE_NULL;
+  MPI_Type_vector(4, 1, 2, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  MPI_Type_set_attr(column, key, &key);
+  std::vector<int> data(8, world_rank + 1);
+  MPI_Bcast(data.data(), 1, column, 0, comm);
+  int const gap = world_rank + 1;
+  expect(data, std::vector<int>{1, gap, 1, gap, 1, gap, 1, gap}, "MPI_Bcast of a column");
+  expect(copies, 0, "copies of an attribute");
+  MPI_Type_free(&column);
+  MPI_Type_free_keyval(&key);
+}
+
 }  // namespace
 
 int main() {
@@ -50,5 +87,7 @@ int main() {
     if (world_rank == 0) std::snprintf(word, sizeof word, "%s", "seven l");
     MPI_Bcast(word, 8, MPI_CHARACTER, 0, comm);
     expect(std::string(word), std::string("seven l"), "MPI_Bcast of MPI_CHARACTER");
+    check_precisions(comm);
+    check_attributes(comm);
   });
 }
