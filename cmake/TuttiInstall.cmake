@@ -13,7 +13,8 @@ install(EXPORT tuttiCompiledTargets NAMESPACE tutti:: DESTINATION ${package_dir}
 install(TARGETS tutti_mpi EXPORT tuttiMpiTargets FILE_SET HEADERS)
 install(EXPORT tuttiMpiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 
-configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION ${package_dir})
+configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION ${package_dir}
+  PATH_VARS CMAKE_INSTALL_LIBDIR)
 # Before 1.0 a minor version may change an interface. Headers fit every machine, whatever its pointer size.
 write_basic_package_version_file(tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/tuttiConfig.cmake ${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake
