@@ -7,6 +7,12 @@
 set -eu
 kind=$1 ranks=$2
 shift 2
+for command; do
+  command -v "${command%% *}" >/dev/null || {
+    echo "two_nodes.sh: ${command%% *} is no program; pass a program with its arguments as one word"
+    exit 2
+  }
+done
 
 skip() {
   echo "skipped: $1"
@@ -93,11 +99,6 @@ nodes=$("$folder/by_slot" -n "$ranks" hostname | sort -u | wc -l)
   exit 1
 }
 for command; do
-  program=${command%% *}
-  if ! command -v "$program" >/dev/null; then
-    echo "two_nodes.sh: $program is no program; pass a program with its arguments as one word"
-    exit 2
-  fi
   if [ -n "${TUTTI_TEST_WITH-}" ]; then
     "$TUTTI_TEST_WITH" "$ranks" "$folder/by_slot" -n "$ranks" $command
     continue
