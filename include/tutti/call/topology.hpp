@@ -83,7 +83,7 @@ class topology {
   // The levels that occur, shortest distance first.
   std::vector<level> const& levels() const noexcept { return levels_; }
 
-  // One line for each level: "across, 2 nodes of 4 ranks: 31.2 us, 0.117 GB/s (measured)".
+  // One line for each level: "across, 2 nodes of 4 ranks: 31.2 us, 0.117 GB/s (from the tuning table)".
   [[gnu::cold]] std::string text() const {
     std::string out;
     for (level const& l : levels_) {

@@ -19,7 +19,8 @@ TUTTI_INLINE tuning::tuning(owned_table table, std::string source)
     : own_(std::make_shared<owned_table const>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
 
 TUTTI_INLINE known_link tuning::link(distance d) const {
-  if (table_.links[d].known()) return {table_.links[d], measured_at_start_ ? "measured at start" : "measured"};
+  if (table_.links[d].known())
+    return {table_.links[d], measured_at_start_ ? "measured at start" : "from the tuning table"};
   if (!through_memory(d)) return {assumed_links[d], "assumed"};
   costs const c = constants(false);
   return {{c.hop, c.sent}, "fitted to collectives"};
