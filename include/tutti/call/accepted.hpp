@@ -221,8 +221,7 @@ consteval bool expect_operation() {
         never<Op, T>,
         "this operation cannot combine these elements; it must be callable, also as a const object, as op(a, b) "
         "with two const elements, and return their combination (tutti::sum needs a + b: for a struct pass an operation "
-        "of your own, such as a "
-        "lambda)");
+        "of your own, such as a lambda)");
   return false;
 }
 

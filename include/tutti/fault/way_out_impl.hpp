@@ -13,9 +13,8 @@ TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance whe
     case error_code::mismatch:
       if (when == circumstance::message) return "receive into an array of the type that was sent, at least as long";
       if (when == circumstance::lengths)
-        return "all ranks must pass equal counts; in a _v call, the ranks that send and receive a block must pass the "
-               "same "
-               "count for it";
+        return "all ranks must pass equal counts; in a _v call, the sender and the receiver of a block must pass the "
+               "same count for it";
       return "all ranks must make the same calls in the same order, with equal counts, types and operations";
     case error_code::timeout:
       if (when == circumstance::all_arrived)

@@ -77,9 +77,9 @@ class elastic_loop {
   //                                lost or late
   // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
   //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
-  //                   differ from those before, other steps than on rank 0, or more ranks than the job has; excluded, on a rank without which the others have
-  //                   gone on; timeout if ranks are late, and none is excluded, four times in one step; and what state and
-  //                   step throw, unless it says that ranks were lost
+  //                   differ from those before, other steps than on rank 0, or fewer ranks from the start; excluded, on a rank
+  //                   without which the others have gone on; timeout if ranks are late, and none is excluded, four times in one
+  //                   step; and what state and step throw, unless it says that ranks were lost
   // Cost              per step: one all_reduce, a copy of the state, and a message with the parts of divided arrays
   template <class State, class Step>
   void run(std::uint64_t steps, State&& state, Step&& step,

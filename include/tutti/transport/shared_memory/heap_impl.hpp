@@ -34,9 +34,8 @@ TUTTI_INLINE void heap::clear(std::byte* memory, std::size_t bytes) noexcept {
   auto const begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
   auto const mask = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)) - 1;
   std::uintptr_t first = (begin + mask) & ~mask, last = end & ~mask;
-  bool const returned = first < last && ::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) ==
-                                            0;  // not if they are locked
-  if (!returned) first = last = end;
+  // Locked pages cannot be returned.
+  if (first >= last || ::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) first = last = end;
   std::memset(memory, 0, first - begin);
   std::memset(memory + (last - begin), 0, end - last);
 }
