@@ -7,6 +7,7 @@
 
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
+#include "tutti/transport/nap.hpp"
 #include "tutti/transport/shared_memory/joining.hpp"
 
 namespace tutti::detail {
@@ -40,8 +41,9 @@ TUTTI_INLINE void joining::meet(step taken) {
     return progress::done;
   };
   bool const met = wait_until_done(look, self_.waits(), until_, [&](auto const& ready) {
-    self_.nap(ready);
-    if (self_.notices().faulty() || gone() >= 0) examine(taken);
+    bool over = false;
+    nap_rethrowing(self_, [&] { return ready() || (over = self_.notices().faulty() || gone() >= 0); });
+    if (over) examine(taken);
   });
   if (!met) throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
 }
