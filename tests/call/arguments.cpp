@@ -83,11 +83,12 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> const v(10);
     static_cast<void>(reduce_scatter(comm, v));
   });
-  refused("block 2 of the output of all_gather_v ends at element 9, but the buffer has 8 elements", [](auto& comm) {
-    std::vector<float> mine(3), all(8);
-    std::vector<std::size_t> const counts{3, 3, 3};
-    all_gather_v(comm, mine, all, counts);
-  });
+  refused("block 2 of the output of all_gather_v has 3 elements from element 6 on, but the buffer has 8 elements",
+          [](auto& comm) {
+            std::vector<float> mine(3), all(8);
+            std::vector<std::size_t> const counts{3, 3, 3};
+            all_gather_v(comm, mine, all, counts);
+          });
   // 2^62 floats would have 2^64 bytes, which wrap to none.
   std::size_t const many = std::size_t{1} << 62;
   auto const endless = [](auto& v, std::size_t size) { return std::span(v.data(), size); };

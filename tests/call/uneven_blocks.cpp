@@ -91,7 +91,7 @@ TEST_CASE("wrong buffers and counts of a _v form are refused") {
     lay_out_blocks(2, ranks, collective::scatter, side::input, {counts}, size, 1, room.data(), here);
   };
   expect_error(error_of([&] { lays_out(3, 5); }), error_code::bad_argument,
-               "block 2 of the input of scatter_v ends at element 6, but the buffer has 5");
+               "block 2 of the input of scatter_v has 2 elements from element 4 on, but the buffer has 5 elements");
   std::array<std::size_t, 3> const wrapped{1, static_cast<std::size_t>(-1), 2};
   expect_error(
       error_of([&] { lay_out_blocks(2, 3, collective::scatter, side::input, {wrapped}, 9, 1, room.data(), here); }),

@@ -69,16 +69,11 @@ class counts_and_offsets {
   std::size_t next = 0;
   for (std::size_t q = 0; q < p; ++q) {
     std::size_t const count = blocks.counts[q], offset = blocks.offsets.empty() ? next : blocks.offsets[q];
-    if (offset > size || count > size)
+    if (offset > size || count > size - offset)
       refuse(rank,
              join({"block ", q, " of the ", name(s), " of ", name(c), "_v has ", count, " elements from element ",
                    offset, " on, but the buffer has ", size, " elements"}),
              "pass a larger buffer, or correct counts and offsets, which may have been negative", where);
-    if (count > size - offset)
-      refuse(rank,
-             join({"block ", q, " of the ", name(s), " of ", name(c), "_v ends at element ", offset + count,
-                   ", but the buffer has ", size, " elements"}),
-             "pass a larger buffer, or correct counts and offsets", where);
     room[q] = count * unit;
     room[p + q] = offset * unit;
     next = offset + count;

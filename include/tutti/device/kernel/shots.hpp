@@ -184,8 +184,7 @@ struct shots_work {
       if constexpr (sums_by_switch<In, Out, Fused>)
         if (is_switched()) return combine_by_switch(group, now);
       // Where the output is not aligned as the sources are, these are read in the packs around its elements.
-      bool const alike = in_place || is_aligned_for<device_pack<In, Out>>(out);
-      switch (alike ? meetings.ranks : 0) {
+      switch (in_place || is_aligned_for<device_pack<In, Out>>(out) ? meetings.ranks : 0) {
         case 2: return combine_from<2>(group, now);
         case 4: return combine_from<4>(group, now);
         case 8: return combine_from<8>(group, now);

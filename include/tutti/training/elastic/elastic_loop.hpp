@@ -119,8 +119,7 @@ class elastic_loop {
   communicator<Transport>& comm() noexcept { return *comm_; }
   // The steps that are completed. Any thread may ask for them and for the members, as `report` may.
   std::uint64_t step() const noexcept { return roster_.completed; }
-  // The checkpoint that was loaded last, and newer damaged ones. For the thread that calls run().
-  resumed const& restored() const noexcept { return state_.restored; }
+  resumed const& restored() const noexcept { return state_.restored; }  // the checkpoint that was loaded last
   // All that this process has seen, by their numbers.
   std::vector<member> members() const { return roster_.members(); }
 
