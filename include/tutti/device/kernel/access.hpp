@@ -124,8 +124,8 @@ TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
   }
 }
 
-// N elements, of which only `count` are in memory, at least one: in one access if `aligned`, and then all are. The others become
-// copies of the first, because functions of the program that are called with all N must not see values that no rank has passed.
+// N elements, of which the first `count`, and at least one, are in memory: in one access if `aligned`, and then all are. The others
+// become copies of the first, because functions of the program that are called with all N must not see values that no rank passed.
 template <std::size_t N, class T>
 TUTTI_HOST_DEVICE inline void load_some(T const* from, std::size_t count, bool aligned, T (&to)[N]) {
   if (aligned) return load_elements<N>(from, 0, to);

@@ -67,7 +67,7 @@ struct squares_work {
       for (int p = 0; p < packs_in_flight; ++p) {
         std::size_t const here = at + static_cast<std::size_t>(p) * stride;
         counts[p] = here >= n ? 0 : n - here < pack ? n - here : pack;
-        load_some<pack>(from + here, counts[p], aligned && counts[p] == pack, values[p]);
+        load_some<pack>(from + (here < n ? here : at), counts[p], aligned && counts[p] == pack, values[p]);
       }
       TUTTI_UNROLL
       for (int p = 0; p < packs_in_flight; ++p) {
