@@ -26,7 +26,7 @@ using namespace tutti::detail;
 TEST_CASE("all ranks of shared memory are on one machine, those of a group too") {
   std::atomic<int> wrong = 0;
   run_threads(5, [&](auto& comm) {
-    if (comm.local_rank() != comm.rank() || comm.local_size() != 5) ++wrong;
+    if (comm.local_rank() != comm.rank() || comm.local_size() != 5 || comm.node() != 0) ++wrong;
     auto half = comm.split(comm.rank() % 2).value();
     if (half.local_rank() != comm.rank() / 2 || half.local_size() != half.size()) ++wrong;
   });

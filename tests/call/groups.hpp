@@ -4,11 +4,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -84,6 +87,16 @@ void check_subgroups(Comm& comm) {
     auto group = comm.subgroup(members);
     expect_members(group, rank, members);
     check_all_collectives(group);
+  }
+
+  // Of any range of integers.
+  auto odd = std::views::iota(std::size_t{0}, static_cast<std::size_t>(size)) |
+             std::views::filter([](std::size_t r) { return r % 2 == 1; });
+  if (rank % 2 == 1) {
+    auto group = comm.subgroup(odd);
+    std::vector<int> members;
+    for (int r = 1; r < size; r += 2) members.push_back(r);
+    expect_members(group, rank, members);
   }
 
   // The same members again and again, used in another order than that of their making.
@@ -186,6 +199,8 @@ void check_refused_lists(Comm& comm) {
   expect_error(said({comm.rank(), 3}), bad, "the list of a group contains rank 3, but the communicator has only 3");
   expect_error(said({-1, comm.rank()}), bad, "list ranks from 0 to 2");
   expect_error(said({0, 1, 2, 1}), bad, "the list of a group contains rank 1 twice");
+  std::vector<std::int64_t> const beyond{comm.rank(), (std::int64_t{1} << 32) + other};
+  expect_error(error_of([&] { static_cast<void>(comm.subgroup(beyond)); }), bad, "list ranks from 0 to 2");
   expect_error(said({other}), bad, "creates a group whose list does not contain it: {" + std::to_string(other) + "}");
   expect_error(said({}), bad, "groups.hpp:");
   auto all = comm.subgroup({0, 1, 2});

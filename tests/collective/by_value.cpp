@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -120,10 +121,104 @@ void check_arrays(Comm& comm) {
   expect(exclusive_scan(comm, mine)[1] == rank, "exclusive_scan");
 }
 
+// Rank r has r elements of its own number.
+std::vector<int> own_block(int rank) { return std::vector<int>(static_cast<std::size_t>(rank), rank); }
+
+template <class Comm>
+void check_uneven_blocks(Comm& comm) {
+  int const ranks = comm.size(), rank = comm.rank(), last = ranks - 1;
+  auto const size = static_cast<std::size_t>(ranks);
+  std::vector<int> everything;
+  std::vector<std::size_t> counts;
+  for (int q = 0; q < ranks; ++q) {
+    auto const block = own_block(q);
+    everything.insert(everything.end(), block.begin(), block.end());
+    counts.push_back(block.size());
+  }
+
+  auto const all = all_gather_v(comm, own_block(rank));
+  expect(all.elements == everything && all.counts == counts, "all_gather_v finds out the sizes");
+  expect(all_gather_v<ring>(comm, own_block(rank), {.timeout = 5s}).elements == everything, "with an algorithm");
+  expect(all_gather_v(comm, std::vector<int>()).elements.empty(), "blocks may all be empty");
+  std::vector<bool> const flags = all_gather_v(comm, std::array{rank == 0}).elements;
+  expect(flags.size() == size && flags[0], "bool comes in a vector of bits");
+  std::vector<int> two_columns(2 * size);
+  two_columns[0] = rank;
+  expect(all_gather_v(comm, strided(two_columns.data(), size, 2)).counts == std::vector<std::size_t>(size, size),
+         "arrays with gaps");
+
+  for (int const root : {0, last}) {
+    auto const [at_root, sizes] = gather_v(comm, own_block(rank), root);
+    expect(at_root == (rank == root ? everything : std::vector<int>()), "gather_v at the root alone");
+    expect(sizes == (rank == root ? counts : std::vector<std::size_t>()), "with the sizes");
+    std::vector<int> const mine = rank == root ? scatter_v(comm, everything, counts, root)
+                                               : scatter_v(comm, std::span<int>(), {}, root, {.timeout = 5s});
+    expect(mine == own_block(rank), "scatter_v returns this rank's block");
+  }
+  expect(gather_v(comm, own_block(rank), {.timeout = 5s}).counts.size() == (rank == 0 ? size : 0),
+         "the first root is 0");
+  expect(scatter_v(comm, everything, counts, {.timeout = 5s}) == own_block(rank), "of scatter_v too");
+
+  // Rank r sends q elements r to rank q.
+  std::vector<int> const outgoing(everything.size(), rank);
+  auto const [incoming, receive_counts] = all_to_all_v(comm, outgoing, counts);
+  std::vector<int> expected;
+  for (int q = 0; q < ranks; ++q) expected.insert(expected.end(), static_cast<std::size_t>(rank), q);
+  expect(incoming == expected, "all_to_all_v finds out what comes");
+  expect(receive_counts == std::vector<std::size_t>(size, static_cast<std::size_t>(rank)), "and how much");
+
+  std::vector<int> const sums = reduce_scatter_v(comm, everything, counts);
+  expect(sums == std::vector<int>(static_cast<std::size_t>(rank), rank * ranks), "reduce_scatter_v");
+  expect(reduce_scatter_v(comm, everything, counts, tutti::max{}, {.timeout = 5s}) == own_block(rank),
+         "by an operation");
+  expect(reduce_scatter_v(comm, everything, counts, {.timeout = 5s}) == sums, "with options and no operation");
+}
+
+// On ranks other than the root, {} stands for the array that only the root has.
+template <class Comm>
+void check_nothing_to_pass(Comm& comm) {
+  int const ranks = comm.size(), rank = comm.rank(), last = ranks - 1;
+  std::vector<int> const mine{rank};
+  std::vector<int> all(static_cast<std::size_t>(ranks)), got(1);
+  std::vector<std::size_t> const ones(all.size(), 1);
+  if (rank == last) {
+    gather(comm, mine, all, last);
+    for (int q = 0; q < ranks; ++q) expect(all[static_cast<std::size_t>(q)] == q, "gather");
+    gather_v(comm, mine, all, ones, {}, last);
+    reduce(comm, mine, got, tutti::max{}, last);
+    expect(got[0] == last, "reduce");
+    scatter(comm, all, got, last);
+    scatter_v(comm, all, ones, got, {}, last);
+  } else {
+    gather(comm, mine, {}, last);
+    gather_v(comm, mine, {}, {}, {}, last);
+    reduce(comm, mine, {}, tutti::max{}, last);
+    scatter(comm, {}, got, last);
+    expect(got[0] == rank, "scatter");
+    scatter_v(comm, {}, {}, got, {}, last);
+  }
+  expect(got[0] == rank, "scatter_v");
+}
+
+template <class Comm>
+void check_wrong_counts(Comm& comm) {
+  std::vector<int> const mine(3);
+  std::vector<std::size_t> const too_few(static_cast<std::size_t>(comm.size()) - 1, 1);
+  auto const expect_refused = [](std::string const& list, auto call) {
+    expect_error(error_of(call), error_code::bad_argument, list + " has 1 elements, but the call needs 2");
+  };
+  expect_refused("the list of send counts of all_to_all_v", [&] { return all_to_all_v(comm, mine, too_few); });
+  expect_refused("the list of counts of reduce_scatter_v", [&] { return reduce_scatter_v(comm, mine, too_few); });
+  if (comm.is_main()) expect_refused("the list of counts of scatter_v", [&] { return scatter_v(comm, mine, too_few); });
+  barrier(comm);
+}
+
 template <class Comm>
 void check_by_value(Comm& comm) {
   check_values(comm);
   check_arrays(comm);
+  check_uneven_blocks(comm);
+  check_nothing_to_pass(comm);
 }
 
 }  // namespace
@@ -134,4 +229,8 @@ TEST_CASE("results are returned by value over threads and processes") {
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_by_value(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_by_value(comm); }));
   }
+}
+
+TEST_CASE("a list of counts that does not have one for each rank is refused before sizes are exchanged") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { check_wrong_counts(comm); }));
 }

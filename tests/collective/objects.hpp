@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects, named arrays and seeds over any transport.
+// Objects, by collectives and messages, named arrays and seeds over any transport.
 #pragma once
 
 #include <cereal/types/deque.hpp>
@@ -42,6 +42,24 @@ inline sample sample_of(int rank) {
 }
 
 template <class Comm>
+void check_object_messages(Comm& comm) {
+  int const size = comm.size(), rank = comm.rank();
+  int const right = (rank + 1) % size, left = (rank + size - 1) % size;
+  send_object(comm, std::to_string(rank), right, 3);
+  std::string text;
+  received const got = recv_object(comm, text, any_source, any_tag);
+  expect(text == std::to_string(left) && got == received{left, 3, 1}, "recv_object says who sent and with which tag");
+  // Longer than what a channel holds.
+  if (rank == 0)
+    for (int r = 1; r < size; ++r) send_object(comm, sample_of(40 * r), r);
+  else expect(recv_object<sample>(comm, 0) == sample_of(40 * rank), "recv_object returns a long object");
+  send_object(comm, text, no_rank);
+  expect(recv_object(comm, text, no_rank) == received{no_rank, any_tag, 0} && text == std::to_string(left),
+         "nothing comes from no_rank");
+  expect(recv_object<std::string>(comm, no_rank).empty(), "or an object made by default");
+}
+
+template <class Comm>
 void check_objects(Comm& comm) {
   int const size = comm.size(), rank = comm.rank();
   for (int const root : {0, size - 1}) {
@@ -70,6 +88,7 @@ void check_objects(Comm& comm) {
   expect(firsts.front() && (size == 1 || !firsts.back()), "all_gather_object of bool");
   auto const all = all_gather_object(comm, sample_of(rank));
   for (int r = 0; r < size; ++r) expect(all[static_cast<std::size_t>(r)] == sample_of(r), "all_gather_object");
+  check_object_messages(comm);
 }
 
 template <class Comm>
@@ -169,6 +188,20 @@ void check_bad_objects(Comm& comm) {
          odd ? "this rank has 'a' of 1\\n'b' of 1 where rank 0 has 'a' of 1"
              : "this rank has 'a' of 1 where " + last_rank + " has 'a' of 1\\n'b' of 1",
          [&] { all_reduce_map(comm, numbers); });
+  if (odd)
+    thrown(error_code::bad_argument, last, "could not be written", [&] { send_object(comm, unwritable{true}, 0); });
+  else if (comm.rank() == 0)
+    thrown(error_code::bad_argument, last, "could not be written",
+           [&] { static_cast<void>(recv_object<unwritable>(comm, last)); });
+  if (odd) {
+    send_object(comm, std::string("text"), 0);
+    send(comm, std::vector<std::byte>(3), 0);
+  } else if (comm.rank() == 0) {
+    thrown(error_code::mismatch, last, "is not of type ",
+           [&] { static_cast<void>(recv_object<std::vector<char>>(comm, last)); });
+    thrown(error_code::mismatch, last, "is no object, but 3 bytes",
+           [&] { static_cast<void>(recv_object<std::string>(comm, last)); });
+  }
   if (comm.rank() == 0)
     thrown(error_code::bad_argument, -1, "is missing: rank 0 has 0",
            [&] { static_cast<void>(collect_results(comm, std::vector<int>{}, 1)); });

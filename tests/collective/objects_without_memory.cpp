@@ -35,7 +35,7 @@ void check_short_of_memory(F f) {
     if (comm.rank() == 1) max_at_once = 2000000;
     error const e = error_of([&] { f(comm, object); });
     max_at_once = ~std::size_t{0};
-    std::string const what = "rank 1 has no memory for objects of ";
+    std::string const what = "rank 1 has no memory for a result of ";
     if (comm.rank() == 1) expect_error(e, error_code::system, what);
     else expect_error(e, error_code::revoked, what);
   }));
@@ -61,6 +61,13 @@ TEST_CASE("a rank without memory for objects says so to all") {
     std::vector<std::string> list;
     if (comm.rank() == 0) list = {"short", object, "short"};
     static_cast<void>(scatter_object(comm, list));
+    barrier(comm);
+  });
+}
+
+TEST_CASE("a rank without memory for blocks of unknown sizes says so to all") {
+  check_short_of_memory([](auto& comm, std::string const& object) {
+    static_cast<void>(all_gather_v(comm, comm.rank() == 0 ? object : std::string("short")));
     barrier(comm);
   });
 }

@@ -17,6 +17,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   static_cast<void>(arrays);
 #ifdef TUTTI_CONTROL
   tutti::scatter_v(comm, in, counts, out);
+  static_cast<void>(tutti::all_to_all_v(comm, in, counts));
   tutti::scatter_v(ranks, in, counts, arrays);
   tutti::all_to_all_v(ranks, arrays, counts, arrays);
 #elif TUTTI_CASE == 1  // expect: scatter_v takes the counts before the output
@@ -31,5 +32,11 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   tutti::all_to_all_v(comm, in, numbers, out, counts);
 #elif TUTTI_CASE == 6  // expect: a root follows the offsets: write {} for adjacent blocks
   tutti::gather_v(comm, in, out, counts, 0);
+#elif TUTTI_CASE == 7  // expect: counts and offsets are contiguous arrays of std::size_t
+  static_cast<void>(tutti::all_to_all_v(comm, in, numbers));
+#elif TUTTI_CASE == 8  // expect: started, prepared or in a batch cannot return its result
+  static_cast<void>(tutti::all_gather_v(tutti::async(comm), in));
+#elif TUTTI_CASE == 9  // expect: no form of reduce_scatter_v takes these arguments
+  static_cast<void>(tutti::reduce_scatter_v(comm, in, numbers));
 #endif
 }

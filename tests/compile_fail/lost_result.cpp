@@ -28,5 +28,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::scatter(comm, data, mine);
 #elif TUTTI_CASE == 8  // expect: wait for it before you read the array
   tutti::irecv(comm, data, 0);
+#elif TUTTI_CASE == 9  // expect: without an output, the result is returned
+  tutti::all_gather_v(comm, data);
 #endif
 }

@@ -103,6 +103,9 @@ void make_groups(Communicator& comm) {
   if (auto writers = comm.split(comm.rank() == 0 ? 0 : tutti::no_color))
     std::printf("rank %d of %d writes\n", writers->rank(), writers->size());
 
+  auto node = comm.split(comm.node()).value();  // the ranks of this machine
+  expect(node.rank() == comm.local_rank(), "a node");
+
   if (comm.rank() % 2 == 0) {
     auto even = comm.subgroup({0, 2});  // called by ranks 0 and 2 only
     tutti::barrier(even);

@@ -79,11 +79,13 @@ TEST_CASE("collectives") {
 
     std::vector<int> outgoing(everything.size(), comm.rank());
     std::vector<std::size_t> const send_counts = counts;
-    std::vector<std::size_t> receive_counts(ranks);
-    tutti::all_to_all(comm, send_counts, receive_counts);
-    std::vector<int> incoming(std::reduce(receive_counts.begin(), receive_counts.end()));
-    tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
-    expect(incoming.size() == ranks * (rank + 1) && incoming.back() == comm.size() - 1, "all_to_all_v");
+    auto const [gathered, sizes] = tutti::all_gather_v(comm, mine);
+    auto const [incoming, receive_counts] = tutti::all_to_all_v(comm, outgoing, send_counts);
+    expect(gathered == everything && sizes == counts, "all_gather_v by value");
+    expect(incoming.size() == ranks * (rank + 1) && incoming.back() == comm.size() - 1, "all_to_all_v by value");
+    expect(receive_counts == std::vector(ranks, rank + 1), "its counts");
+    if (comm.is_main()) tutti::gather(comm, in, all);
+    else tutti::gather(comm, in, {}, 0);
 
     std::vector<vote> votes(1, comm.rank() % 2 == 0 ? vote{1, 0} : vote{0, 1});
     tutti::all_reduce(comm, votes, add_votes{});
@@ -116,6 +118,9 @@ TEST_CASE("collectives") {
     if (comm.is_main()) vocabulary = read_vocabulary();
     tutti::broadcast_object(comm, vocabulary);  // through cereal
     expect(vocabulary.contains("tutti"), "an object");
+    if (comm.rank() == 0) tutti::send_object(comm, vocabulary, 1);
+    if (comm.rank() == 1) vocabulary = tutti::recv_object<std::map<std::string, int>>(comm, 0);
+    expect(vocabulary.contains("tutti"), "a message");
 
     auto const [begin, count] = tutti::part(1'000'000, comm.size(), comm.rank());  // this rank's share of a million
     expect(begin == 250'000 * rank && count == 250'000, "a share");

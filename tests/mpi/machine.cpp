@@ -3,6 +3,7 @@
 // ranks: 4
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,14 +38,19 @@ std::vector<machine_name> machine_names_of(Communicator& comm) {
 template <class Communicator>
 void check_local_rank(Communicator& comm) {
   std::vector<machine_name> const hosts = machine_names_of(comm);
-  int before = 0, here = 0;
+  int before = 0, here = 0, first = comm.size();
   for (int r = 0; r < comm.size(); ++r) {
     if (hosts[static_cast<std::size_t>(r)] != hosts[static_cast<std::size_t>(comm.rank())]) continue;
+    first = std::min(first, r);
     ++here;
     before += r < comm.rank() ? 1 : 0;
   }
   CHECK(comm.local_rank() == before);
   CHECK(comm.local_size() == here);
+  CHECK(comm.node() == first);
+  auto const on_node = comm.split(comm.node()).value();
+  CHECK(on_node.rank() == before);
+  CHECK(on_node.size() == here);
 }
 
 }  // namespace

@@ -54,6 +54,11 @@ static_assert(std::same_as<accumulator_for<sum, double>, double>);
 static_assert(has_finish<mean, float> && !has_finish<sum, float>);
 static_assert(has_prepare<premultiplied_sum<float>, float> && !has_prepare<sum, float>);
 static_assert(has_identity<sum, int> && !has_identity<subtract_says_nothing, int>);
+struct longest {  // an identity of one type
+  static constexpr long identity() { return -1; }
+  long operator()(long a, long b) const { return a < b ? b : a; }
+};
+static_assert(has_identity<longest, long> && !has_identity<longest, int> && identity_of<longest, long>() == -1);
 
 template <class T>
 constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();

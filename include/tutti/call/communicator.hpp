@@ -83,11 +83,15 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
     if constexpr (detail::spans_machines<Transport>) return engine_ ? engine_->transport().local_ranks() : size();
     else return size();
   }
+  // The first rank on this machine, which numbers it: split(node()) makes a communicator of the ranks of each machine.
+  int node() const noexcept {
+    if constexpr (detail::spans_machines<Transport>) return engine_ ? engine_->transport().first_local_rank() : rank();
+    else return 0;
+  }
 
   // Calls f() on rank 0 only, for output or files. Sends nothing and waits for nobody: the other ranks continue. If f
   // returns a value, rank 0 gets it and the others get nothing; use tutti::broadcast to distribute it.
   //
-  //   comm.main_only([&] { std::printf("loss %g\n", loss); });
   //   std::optional<settings> const read = comm.main_only([&] { return read_settings(path); });
   template <std::invocable F>
   auto main_only(F&& f) const {
@@ -111,9 +115,9 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   template <class T>
   detail::refused_call allocate(detail::count_of_refused<T>) const;
 
-  // Creates a communicator of the ranks that pass the same color. Collective over all ranks; ordered by key, and by
-  // rank if keys are equal. Returns nothing on a rank that passes no_color or any negative number. See MPI-4.1, 7.4.2.
-  // Throws error as all_gather and subgroup do.
+  // Creates a communicator of the ranks that pass the same color. Collective over all ranks; ordered by key, and by rank if keys are
+  // equal. Returns nothing on a rank that passes no_color or any negative number. See MPI-4.1, 7.4.2. Throws error as all_gather and
+  // subgroup do.
   //
   //   auto row = comm.split(comm.rank() / 4).value();
   //   if (auto io = comm.split(writes ? 0 : tutti::no_color)) write(*io);
@@ -121,17 +125,17 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
                                                   std::source_location where = std::source_location::current())
     requires detail::divisible<Transport>;
 
-  // Creates a communicator of these ranks: ranks[i] becomes its rank i. Only these ranks call it, each with the same
-  // list; it returns when all of them have. Groups may overlap; ranks that create several must not wait for each other
-  // in a cycle, so create them in the same order everywhere. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
+  // Creates a communicator of these ranks: ranks[i] becomes its rank i. Only these ranks call it, each with the same list; it returns
+  // when all of them have. Groups may overlap; ranks that create several must not wait for each other in a cycle, so create them in the
+  // same order everywhere. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
   //
-  // It is a communicator like any other, with its own memory and faults and the tuning table of this one, which it
-  // may outlive. It can also be created after this one has a fault: survivors of a loss can continue in a group.
-  // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank;
-  // timeout (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its
-  // communicator, and why, if a call of that rank was refused; system.
+  // It is a communicator like any other, with its own memory and faults and the tuning table of this one, which it may outlive. It can
+  // also be created after this one has a fault: survivors of a loss can continue in a group.
+  // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank; timeout
+  // (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its communicator, and why, if a
+  // call of that rank was refused; system.
   //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
-  communicator subgroup(std::vector<int> const& ranks,
+  communicator subgroup(detail::rank_list const& ranks,
                         std::source_location where = std::source_location::current()) const
     requires detail::divisible<Transport>
   {
@@ -148,11 +152,10 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
     }
   }
 
-  // Writes <prefix>.<rank>.json (for a group: <prefix>.<rank>-<number>.json, with the rank of this thread's first
-  // communicator): the last 64 calls of this rank, their call sites, whether they have ended, and the known state of
-  // its peers. tutti-record reads these files. If all ranks of a tutti::hierarchical are on one node, their calls use
-  // its memory, and calls over MPI (native, two_level) have a record of their own, <prefix>.<rank>-<number>.json.
-  // Throws error: bad_argument if the file cannot be written.
+  // Writes <prefix>.<rank>.json (for a group: <prefix>.<rank>-<number>.json, with the rank of this thread's first communicator), which
+  // tutti-record reads: the last 64 calls of this rank, their call sites, whether they have ended, and the known state of its peers. If
+  // all ranks of a tutti::hierarchical are on one node, their calls use its memory, and calls over MPI (native, two_level) have a record
+  // of their own, <prefix>.<rank>-<number>.json. Throws error: bad_argument if the file cannot be written.
   void write_record(std::string const& prefix, std::string const& reason = "asked for by the program") const {
     expect_usable({});
     engine_->write_record(prefix, reason);
@@ -186,11 +189,10 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   //   if (!save(checkpoint)) comm.abort("the disk is full");
   [[noreturn]] void abort(std::string_view reason, int exit_code = 1);
 
-  // Returns the same on all surviving ranks: the bitwise and of the flags of those that voted, and the ranks that have
-  // ended or closed this communicator. It works while ranks are being killed and after a fault; started calls continue
-  // meanwhile. All survivors call agree and shrink in the same order. With exclude_after, it does not wait longer than that
-  // for ranks that hang: they are listed as gone, and get the same result if they vote later. They remain ranks until a shrink
-  // excludes them.
+  // Returns the same on all surviving ranks: the bitwise and of the flags of those that voted, and the ranks that have ended or
+  // closed this communicator. It works while ranks are being killed and after a fault; started calls continue meanwhile. All
+  // survivors call agree and shrink in the same order. With exclude_after, it does not wait longer than that for ranks that hang:
+  // they are listed as gone, and get the same result if they vote later. They remain ranks until a shrink excludes them.
   // Throws error, the same on all: timeout (TUTTI_TIMEOUT) with the ranks that are alive and did not vote, mismatch if
   // some call shrink; bad_argument over an MPI without fault tolerance, also on several nodes, because it cannot tell
   // which ranks survive. Over MPI, a rank that stalls in the middle for as long as the timeout may see another outcome.

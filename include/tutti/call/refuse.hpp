@@ -2,12 +2,15 @@
 // How calls are refused: with a sentence of the compiler, or with error: bad_argument.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <initializer_list>
 #include <ranges>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -92,6 +95,16 @@ inline constexpr int moved_from = -2;
   refuse(rank, "options::timeout is negative", "leave it 0 for the timeout of the communicator, or set a positive time",
          where);
 }
+
+// The members of a group: a list in braces, or a range of integers. Those beyond int become -1, which is no rank.
+struct rank_list : std::vector<int> {
+  rank_list(std::initializer_list<int> list) : vector(list) {}
+  template <std::ranges::input_range Range>
+    requires std::integral<std::ranges::range_value_t<Range>>
+  rank_list(Range&& list) {
+    for (auto&& rank : list) push_back(std::in_range<int>(rank) ? static_cast<int>(rank) : -1);
+  }
+};
 
 [[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
                                         std::source_location where) {

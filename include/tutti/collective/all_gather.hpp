@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <source_location>
 #include <span>
+#include <utility>
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
 #include "tutti/call/elements.hpp"
+#include "tutti/call/received_blocks.hpp"
 
 namespace tutti {
 
@@ -54,7 +56,7 @@ template <class Algorithm = automatic, class Comm, class In>
 // all_gather.
 //
 //   tutti::all_gather_v(comm, mine, all, counts);
-template <class Algorithm = automatic, class Comm, class In, class Out>
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
 auto all_gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::all_gather> const& counts,
                   detail::count_list<collective::all_gather> const& offsets = {}, options const& o = {},
@@ -62,6 +64,25 @@ auto all_gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective
   if constexpr (detail::accepts<Comm, In, Out>())
     return detail::perform_on_blocks<collective::all_gather, Algorithm>(
         comm, detail::inputs(in), {}, detail::elements(out), {counts, offsets}, detail::moving{}, 0, o, where);
+}
+
+// By value, for ranks that do not know each other's sizes: `mine` has any number of elements. Also sends a number per rank, by an
+// all_gather; a rank without memory for the result throws system, and the others revoked. Blocking calls only.
+//
+//   auto const [everything, counts] = tutti::all_gather_v(comm, mine);
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::host_ranks<Comm>
+[[nodiscard("without an output, the result is returned")]] auto all_gather_v(
+    Comm&& comm, In&& mine, options const& o = {}, std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_array_by_value<Comm, In>()) {
+    auto const in = detail::inputs(mine);
+    auto counts = all_gather(comm, in.size(), {.timeout = o.timeout}, where);
+    return detail::received_blocks<detail::element_in<In>>(
+        comm, std::move(counts), where, [&](auto out, auto const& sizes) {
+          detail::perform_on_blocks<collective::all_gather, Algorithm>(comm, in, {}, out, {sizes}, detail::moving{}, 0,
+                                                                       o, where);
+        });
+  }
 }
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 // all_to_all and all_to_all_v: every rank sends a block to every rank.
 #pragma once
 
+#include <cstddef>
 #include <source_location>
 #include <span>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
 #include "tutti/call/elements.hpp"
+#include "tutti/call/received_blocks.hpp"
 
 namespace tutti {
 
@@ -61,7 +63,7 @@ template <class Algorithm = automatic, class Comm, class In>
 // all_to_all.
 //
 //   tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
-template <class Algorithm = automatic, class Comm, class In, class Out>
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
 auto all_to_all_v(Comm&& comm, In&& in, detail::count_list<collective::all_to_all> const& send_counts, Out&& out,
                   detail::count_list<collective::all_to_all> const& receive_counts,
@@ -72,6 +74,27 @@ auto all_to_all_v(Comm&& comm, In&& in, detail::count_list<collective::all_to_al
     return detail::perform_on_blocks<collective::all_to_all, Algorithm>(
         comm, detail::inputs(in), {send_counts, send_offsets}, detail::elements(out), {receive_counts, receive_offsets},
         detail::moving{}, 0, o, where);
+}
+
+// By value, for ranks that do not know what they will receive: returns the received blocks and their sizes. Also sends a number to
+// each rank, by an all_to_all; a rank without memory for the result throws system, and the others revoked. Blocking calls only.
+//
+//   auto const [incoming, receive_counts] = tutti::all_to_all_v(comm, outgoing, send_counts);
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::host_ranks<Comm>
+[[nodiscard("without an output, the result is returned")]] auto all_to_all_v(
+    Comm&& comm, In&& outgoing, detail::count_list<collective::all_to_all> const& send_counts, options const& o = {},
+    std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_array_by_value<Comm, In>()) {
+    auto const in = detail::inputs(outgoing);
+    detail::expect_count_of_each(comm, "the list of send counts of all_to_all_v", send_counts, where);
+    auto counts = all_to_all(comm, std::span<std::size_t const>(send_counts), {.timeout = o.timeout}, where);
+    return detail::received_blocks<detail::element_in<In>>(
+        comm, std::move(counts), where, [&](auto out, auto const& sizes) {
+          detail::perform_on_blocks<collective::all_to_all, Algorithm>(comm, in, {send_counts}, out, {sizes},
+                                                                       detail::moving{}, 0, o, where);
+        });
+  }
 }
 
 }  // namespace tutti

@@ -1,43 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Transfers of byte strings of any length, each with a header that describes it: the transport of objects.
+// Collectives of byte strings of any length: the transport of objects.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <exception>
 #include <source_location>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "tutti/call/survive.hpp"
+#include "tutti/call/received_blocks.hpp"
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/gather.hpp"
 #include "tutti/collective/scatter.hpp"
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
+#include "tutti/core/byte_string.hpp"
 
 namespace tutti::detail {
-
-// Sent before the bytes. A rank that failed to produce its bytes sends the reason instead, because its peers wait for
-// it.
-struct bytes_head {
-  std::uint64_t bytes = 0;
-  std::uint32_t type = 0;  // type_id
-  std::uint32_t failed = 0;
-};
-struct byte_string {
-  bytes_head head;
-  std::vector<std::byte> bytes;
-};
-
-inline byte_string reason(std::uint32_t type, std::string_view text) {
-  auto const* const begin = reinterpret_cast<std::byte const*>(text.data());
-  return {{text.size(), type, 1}, {begin, begin + text.size()}};
-}
 
 // Byte strings of several ranks, one after the other.
 struct byte_strings {
@@ -57,20 +35,10 @@ struct byte_strings {
   std::span<std::byte const> of(std::size_t rank) const { return {all.data() + offsets[rank], counts[rank]}; }
 };
 
-// A rank without memory for its result revokes the communicator, so that nobody waits for it.
+// Room for the bytes that other ranks send.
 template <class Comm>
 void make_room(Comm& comm, std::vector<std::byte>& room, std::uint64_t bytes, std::source_location where) {
-  try {
-    room.resize(static_cast<std::size_t>(bytes));
-  } catch (std::exception const&) {
-    std::string const what = join({"rank ", comm.rank(), " has no memory for objects of ", bytes, " bytes"});
-    comm.revoke(what);
-    throw error({.code = error_code::system,
-                 .rank = comm.rank(),
-                 .what = what,
-                 .way_out = "send less at once, or provide more memory",
-                 .where = where});
-  }
+  revoking_without_memory(comm, bytes, where, [&] { room.resize(static_cast<std::size_t>(bytes)); });
 }
 
 template <class Comm>

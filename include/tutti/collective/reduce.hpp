@@ -18,7 +18,7 @@ namespace tutti {
 // in_q[i].
 //
 // Each rank passes    `in` of the same count; the root passes `out` of that count, which no other rank touches: others
-//                     may pass an empty span
+//                     may pass {}, followed by the operation
 // In place            one array for both at the root. Otherwise they must not overlap.
 // Order, errors       as all_reduce
 // Cost                p ranks, arrays of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages to the root, which
@@ -28,7 +28,8 @@ namespace tutti {
 //
 //   tutti::reduce(comm, partial, total, tutti::max{}, 0);
 //   tutti::reduce(comm, partial, total, 0);                            // the sum
-template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
+template <class Algorithm = automatic, class Comm, class In,
+          detail::array_argument Out = std::span<detail::element_in<In>>, class Op = sum>
   requires detail::host_ranks<Comm> && (!std::integral<Op>)
 auto reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {

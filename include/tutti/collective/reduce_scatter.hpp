@@ -2,6 +2,7 @@
 // reduce_scatter and reduce_scatter_v: every rank gets its block of the combination of all ranks' arrays.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -10,6 +11,7 @@
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
 #include "tutti/call/elements.hpp"
+#include "tutti/call/received_blocks.hpp"
 
 namespace tutti {
 
@@ -69,7 +71,7 @@ template <class Algorithm = automatic, class Comm, class In>
 // `in`; `out` has counts[rank] elements. All else as reduce_scatter. See MPI-4.1, 6.10.2.
 //
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
-template <class Algorithm = automatic, class Comm, class In, class Out, class Op = sum>
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
   requires detail::host_ranks<Comm>
 auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::reduce_scatter> const& counts,
                       Op const& op = {}, options const& o = {},
@@ -78,11 +80,38 @@ auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collec
     return detail::perform_on_blocks<collective::reduce_scatter, Algorithm>(comm, detail::inputs(in), {counts},
                                                                             detail::elements(out), {}, op, 0, o, where);
 }
-template <class Algorithm = automatic, class Comm, class In, class Out>
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
 auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::reduce_scatter> const& counts,
                       options const& o, std::source_location where = std::source_location::current()) {
   return reduce_scatter_v<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), counts, sum{}, o, where);
+}
+
+// By value: returns this rank's block. Blocking calls only.
+//
+//   std::vector<float> const shard = tutti::reduce_scatter_v(comm, gradient, counts);
+template <class Algorithm = automatic, class Comm, class In, std::convertible_to<std::span<std::size_t const>> Counts,
+          detail::operation_argument Op = sum>
+  requires detail::host_ranks<Comm>
+[[nodiscard("without an output, the result is returned")]] auto reduce_scatter_v(
+    Comm&& comm, In&& in, Counts&& counts, Op const& op = {}, options const& o = {},
+    std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_array_by_value<Comm, In, Op>()) {
+    using T = detail::element_in<In>;
+    auto const all = detail::inputs(in);
+    std::span<std::size_t const> const sizes(counts);
+    detail::expect_count_of_each(comm, "the list of counts of reduce_scatter_v", sizes, where);
+    return detail::filled<T>(sizes[static_cast<std::size_t>(comm.rank())], [&](std::span<T> out) {
+      detail::perform_on_blocks<collective::reduce_scatter, Algorithm>(comm, all, {sizes}, out, {}, op, 0, o, where);
+    });
+  }
+}
+template <class Algorithm = automatic, class Comm, class In, std::convertible_to<std::span<std::size_t const>> Counts>
+  requires detail::host_ranks<Comm>
+[[nodiscard("without an output, the result is returned")]] auto reduce_scatter_v(
+    Comm&& comm, In&& in, Counts&& counts, options const& o,
+    std::source_location where = std::source_location::current()) {
+  return reduce_scatter_v<Algorithm>(comm, std::forward<In>(in), counts, sum{}, o, where);
 }
 
 }  // namespace tutti

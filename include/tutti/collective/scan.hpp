@@ -22,7 +22,7 @@ T before_all() {
       has_identity<Op, A>,
       "an exclusive_scan by value returns the operation's identity at rank 0; give the operation an identity(), or "
       "pass arrays, of which rank 0's output stays as it is");
-  if constexpr (has_identity<Op, A>) return static_cast<T>(Op::template identity<A>());
+  if constexpr (has_identity<Op, A>) return static_cast<T>(identity_of<Op, A>());
 }
 
 }  // namespace detail

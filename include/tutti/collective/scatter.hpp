@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <source_location>
 #include <span>
 #include <utility>
@@ -10,13 +11,14 @@
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
 #include "tutti/call/elements.hpp"
+#include "tutti/call/received_blocks.hpp"
 
 namespace tutti {
 
 // Distributes the root's array: `out` of rank r is block r of the root's `in`.
 //
 // Each rank passes    `out` of n elements, n equal on all ranks; the root passes `in` of n * size, which no other rank
-//                     reads: others may pass an empty span
+//                     reads: others may pass {}
 // In place            the root's `out` is its block of `in`. Otherwise they must not overlap.
 // Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
 // Cost                p ranks, blocks of n bytes; the root sends (p-1) n bytes: one_shot in 1 hop of p-1 messages,
@@ -24,7 +26,8 @@ namespace tutti {
 // Source              MPI-4.1, 6.6
 //
 //   tutti::scatter(comm, all, mine, 0);
-template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+template <class Algorithm = automatic, class Comm, detail::array_argument Out,
+          class In = std::span<detail::element_in<Out> const>>
   requires detail::host_ranks<Comm>
 auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {},
              std::source_location where = std::source_location::current()) {
@@ -32,7 +35,8 @@ auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {
     return detail::perform_on_arrays<collective::scatter, Algorithm>(comm, detail::inputs(in), detail::elements(out),
                                                                      detail::moving{}, root, o, where);
 }
-template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+template <class Algorithm = automatic, class Comm, detail::array_argument Out,
+          class In = std::span<detail::element_in<Out> const>>
   requires detail::host_ranks<Comm>
 auto scatter(Comm&& comm, In&& in, Out&& out, options const& o,
              std::source_location where = std::source_location::current()) {
@@ -70,7 +74,8 @@ template <class Algorithm = automatic, class Comm, class In>
 // block in `in`, or none). Throws mismatch if a rank's `out` has another size than the root sends. All else as scatter.
 //
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
-template <class Algorithm = automatic, class Comm, class In, class Out>
+template <class Algorithm = automatic, class Comm, detail::array_argument Out,
+          class In = std::span<detail::element_in<Out> const>>
   requires detail::host_ranks<Comm>
 auto scatter_v(Comm&& comm, In&& in, detail::count_list<collective::scatter> const& counts, Out&& out,
                detail::count_list<collective::scatter> const& offsets = {}, int root = 0, options const& o = {},
@@ -79,12 +84,42 @@ auto scatter_v(Comm&& comm, In&& in, detail::count_list<collective::scatter> con
     return detail::perform_on_blocks<collective::scatter, Algorithm>(
         comm, detail::inputs(in), {counts, offsets}, detail::elements(out), {}, detail::moving{}, root, o, where);
 }
-template <class Algorithm = automatic, class Comm, class In, class Out>
+template <class Algorithm = automatic, class Comm, detail::array_argument Out,
+          class In = std::span<detail::element_in<Out> const>>
   requires detail::host_ranks<Comm>
 auto scatter_v(Comm&& comm, In&& in, detail::count_list<collective::scatter> const& counts, Out&& out,
                detail::count_list<collective::scatter> const& offsets, options const& o,
                std::source_location where = std::source_location::current()) {
   return scatter_v<Algorithm>(comm, std::forward<In>(in), counts, std::forward<Out>(out), offsets, 0, o, where);
+}
+
+// By value, for ranks that do not know the sizes of their blocks: returns this rank's block. Only the root uses `in` and `counts`;
+// the others pass an array of the same type, and {}. Also sends a number to each rank, by a scatter; a rank without memory for its
+// block throws system, and the others revoked. Blocking calls only.
+//
+//   std::vector<task> const mine = tutti::scatter_v(comm, tasks, counts, 0);
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::host_ranks<Comm>
+[[nodiscard("without an output, the result is returned")]] auto scatter_v(
+    Comm&& comm, In&& in, detail::count_list<collective::scatter> const& counts, int root = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_array_by_value<Comm, In>()) {
+    using T = detail::element_in<In>;
+    auto const all = detail::inputs(in);
+    if (comm.rank() == root) detail::expect_count_of_each(comm, "the list of counts of scatter_v", counts, where);
+    std::size_t const mine = scatter(comm, std::span<std::size_t const>(counts), root, {.timeout = o.timeout}, where);
+    return detail::filled_by_others<T>(comm, mine, where, [&](std::span<T> out) {
+      detail::perform_on_blocks<collective::scatter, Algorithm>(comm, all, {counts}, out, {}, detail::moving{}, root, o,
+                                                                where);
+    });
+  }
+}
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::host_ranks<Comm>
+[[nodiscard("without an output, the result is returned")]] auto scatter_v(
+    Comm&& comm, In&& in, detail::count_list<collective::scatter> const& counts, options const& o,
+    std::source_location where = std::source_location::current()) {
+  return scatter_v<Algorithm>(comm, std::forward<In>(in), counts, 0, o, where);
 }
 
 }  // namespace tutti

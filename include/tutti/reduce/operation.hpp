@@ -52,7 +52,7 @@ using accumulator_for = typename detail::accumulator<Op, T>::type;
 //                                                results are not used
 //   template <class T> using accumulator         in which elements T are combined (default: that of element_traits<T>)
 //   static constexpr std::string_view name       for error messages (default: the name of the type)
-//   template <class T> static constexpr T identity()
+//   template <class T> static constexpr T identity()     or, of one type, static constexpr T identity()
 //   A prepare(A) const                           applied once to each contribution before it is combined
 //   A finish(A, int ranks) const                 applied once to the complete result before it is rounded
 //
@@ -80,9 +80,19 @@ concept has_finish = requires(Op const& op, A const& a, int ranks) {
 };
 
 template <class Op, class A>
-concept has_identity = requires {
+concept has_identity_of_any = requires {
   { Op::template identity<A>() } -> std::same_as<A>;
 };
+template <class Op, class A>
+concept has_identity = has_identity_of_any<Op, A> || requires {
+  { Op::identity() } -> std::same_as<A>;
+};
+template <class Op, class A>
+  requires has_identity<Op, A>
+constexpr A identity_of() {
+  if constexpr (has_identity_of_any<Op, A>) return Op::template identity<A>();
+  else return Op::identity();
+}
 
 // The function objects of the standard library (and of CUDA's) on numbers are recognised by name: <functional> would
 // cost every user a quarter of a second of compile time.

@@ -209,11 +209,13 @@ concept knows_locations = transport<T> && requires(T const c) {
   { c.locations() } -> std::convertible_to<std::vector<location>>;
 };
 
-// Ranks may be on several machines: the number of ranks on this machine, and this rank's index among them in rank order.
+// Ranks may be on several machines: the number of ranks on this machine, this rank's index among them in rank order, and
+// the first of them.
 template <class T>
 concept spans_machines = transport<T> && requires(T const c) {
   { c.local_rank() } noexcept -> std::same_as<int>;
   { c.local_ranks() } noexcept -> std::same_as<int>;
+  { c.first_local_rank() } noexcept -> std::same_as<int>;
 };
 
 // Only some threads may call the transport, and none once it is closed; expect_thread() throws in any other.

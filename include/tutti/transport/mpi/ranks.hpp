@@ -50,6 +50,7 @@ class mpi_ranks {
   int ranks() const noexcept { return ranks_; }
   int local_rank() const noexcept { return machine_.rank; }
   int local_ranks() const noexcept { return machine_.ranks; }
+  int first_local_rank() const noexcept { return machine_.first; }
   patience waits() const noexcept { return waits_; }
   // An input of the choice of algorithm, so the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
@@ -157,6 +158,7 @@ class mpi_ranks {
   struct machine {
     int rank = 0;               // among the ranks on this machine
     int ranks = 1;              // on this machine
+    int first = 0;              // of these, in the numbering of all
     bool enough_cores = false;  // on every machine, one for each rank
     std::vector<mpi_neighbour> neighbours{};
   };
@@ -200,13 +202,14 @@ class mpi_ranks {
     mpi_communicator const here = make_part([&](MPI_Comm* made) {
       return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, made);
     });
-    machine out{.rank = here.rank(), .ranks = here.size()};
+    machine out{.rank = here.rank(), .ranks = here.size(), .first = rank_};
     if (!mpi_survives()) out.neighbours = find_neighbours(here.get(), rank_, known);
     if (!mpi_survives() && out.ranks < ranks_) watch_next_rank(communicator(), rank_, known, out.neighbours);
     cpu_set_t cores;
     CPU_ZERO(&cores);
     ::sched_getaffinity(0, sizeof cores, &cores);
     together(here.get(), [&] {
+      expect_success(MPI_Bcast(&out.first, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here.get()), "MPI_Allreduce");
       int enough = CPU_COUNT(&cores) >= out.ranks;
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, communicator()), "MPI_Allreduce");

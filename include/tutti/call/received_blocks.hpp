@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Results whose size a rank learns from the other ranks, so that it may lack the memory for them when they already send.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <numeric>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/elements.hpp"
+#include "tutti/call/survive.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+
+namespace tutti {
+
+// The blocks of all ranks, one after another in rank order, and the number of elements of each.
+//
+//   auto const [elements, counts] = tutti::all_gather_v(comm, mine);
+template <class T>
+struct blocks {
+  std::vector<T> elements;
+  std::vector<std::size_t> counts;
+};
+
+namespace detail {
+
+// Calls make(), which allocates the result. A rank without memory for it revokes the communicator, so that nobody waits for it.
+template <class Comm, class Make>
+decltype(auto) revoking_without_memory(Comm& comm, std::uint64_t bytes, std::source_location where, Make&& make) {
+  try {
+    return make();
+  } catch (error const&) {
+    throw;
+  } catch (std::exception const&) {
+    std::string const what = join({"rank ", comm.rank(), " has no memory for a result of ", bytes, " bytes"});
+    comm.revoke(what);
+    throw error({.code = error_code::system,
+                 .rank = comm.rank(),
+                 .what = what,
+                 .way_out = "send less at once, or provide more memory",
+                 .where = where});
+  }
+}
+
+// As filled(), of a result whose size depends on what other ranks have sent.
+template <class T, class Comm, class Fill>
+std::vector<T> filled_by_others(Comm& comm, std::size_t count, std::source_location where, Fill&& fill) {
+  return revoking_without_memory(comm, count * sizeof(T), where, [&] { return filled<T>(count, fill); });
+}
+
+// The blocks of these sizes, which fill(span, counts) writes.
+template <class T, class Comm, class Fill>
+blocks<T> received_blocks(Comm& comm, std::vector<std::size_t> counts, std::source_location where, Fill&& fill) {
+  std::size_t const all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  auto elements = filled_by_others<T>(comm, all, where, [&](std::span<T> out) { fill(out, counts); });
+  return {std::move(elements), std::move(counts)};
+}
+
+// Refuses a list of counts that does not have one for each rank, before the sizes are exchanged.
+template <class Comm>
+void expect_count_of_each(Comm& comm, char const* what, std::span<std::size_t const> counts,
+                          std::source_location where) {
+  comm.expect_usable(where);
+  noting_refusals(comm, [&] { expect_size(comm, what, counts.size(), static_cast<std::size_t>(comm.size()), where); });
+}
+
+}  // namespace detail
+}  // namespace tutti
