@@ -27,10 +27,12 @@ NAVIGATION = [("README.md", "tutti")] + [
         ("groups", "Groups"),
         ("asynchrony", "Asynchrony"),
         ("training", "Training"),
+        ("torch", "PyTorch"),
         ("mpi-and-nodes", "MPI and nodes"),
         ("gpu", "GPUs"),
         ("tuning", "Tuning"),
         ("faults", "Faults"),
+        ("security", "Security"),
         ("your-own-algorithm", "Your own algorithm"),
         ("how-it-works", "How it works"),
     )

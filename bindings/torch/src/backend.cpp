@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "backend.hpp"
+
+#include <c10/util/Exception.h>
+#include <pybind11/chrono.h>
+#include <torch/extension.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <utility>
+
+#include "tutti/launch/meeting.hpp"
+
+namespace tutti_torch {
+namespace {
+
+std::span<std::byte> bytes(at::Tensor const& t) { return {static_cast<std::byte*>(t.data_ptr()), t.nbytes()}; }
+std::span<std::byte const> input_bytes(at::Tensor const& t) { return bytes(t); }
+
+void expect_on_host(at::Tensor const& t) {
+  TORCH_CHECK(t.device().is_cpu(), "tutti: a tensor is on ", t.device(),
+              ", but this backend takes CPU tensors; use \"cpu:tutti,cuda:nccl\" for both");
+}
+at::Tensor const& only(std::vector<at::Tensor> const& list) {
+  TORCH_CHECK(list.size() == 1, "tutti: a call takes one tensor of each rank, but got ", list.size());
+  return list.front();
+}
+
+// Contiguous tensors in place of those of a call, which live until its end.
+class staging {
+ public:
+  explicit staging(started& call) : call_(call) {}
+
+  at::Tensor input(at::Tensor const& t) { return keep(expect_of_call(t).contiguous()); }
+  // What the call writes is copied to `t` at its end if `t` is not contiguous.
+  at::Tensor output(at::Tensor const& t) {
+    expect_of_call(t);
+    call_.results.push_back(t);
+    if (t.is_contiguous()) return keep(t);
+    return copied_at_end(at::empty(t.sizes(), t.options()), t);
+  }
+  at::Tensor in_place(at::Tensor const& t) {
+    expect_of_call(t);
+    call_.results.push_back(t);
+    if (t.is_contiguous()) return keep(t);
+    return copied_at_end(t.contiguous(), t);
+  }
+  // One after another.
+  at::Tensor inputs(std::vector<at::Tensor> const& list) {
+    std::vector<at::Tensor> flat;
+    for (at::Tensor const& t : list) flat.push_back(expect_of_call(t).reshape({-1}));
+    return keep(at::cat(flat));
+  }
+  at::Tensor outputs(std::vector<at::Tensor> const& list) {
+    TORCH_CHECK(!list.empty(), "tutti: a list of outputs is empty");
+    std::int64_t count = 0;
+    for (at::Tensor const& t : list) count += expect_of_call(t).numel();
+    at::Tensor const flat = keep(at::empty({count}, list.front().options()));
+    call_.results.insert(call_.results.end(), list.begin(), list.end());
+    call_.finish = [flat, list] {
+      std::int64_t at = 0;
+      for (at::Tensor const& t : list) {
+        at::Tensor(t).copy_(flat.narrow(0, at, t.numel()).view(t.sizes()));
+        at += t.numel();
+      }
+    };
+    return flat;
+  }
+
+ private:
+  at::Tensor const& expect_of_call(at::Tensor const& t) {
+    expect_on_host(t);
+    if (!type_) type_ = t.scalar_type();
+    TORCH_CHECK(*type_ == t.scalar_type(), "tutti: tensors of a call have the types ", *type_, " and ", t.scalar_type(),
+                "; pass tensors of one type");
+    return t;
+  }
+  at::Tensor keep(at::Tensor t) {
+    call_.used.push_back(t);
+    return t;
+  }
+  at::Tensor copied_at_end(at::Tensor made, at::Tensor const& to) {
+    call_.finish = [made, to, before = std::move(call_.finish)] {
+      if (before) before();
+      at::Tensor(to).copy_(made);
+    };
+    return keep(std::move(made));
+  }
+
+  started& call_;
+  std::optional<at::ScalarType> type_;
+};
+
+void expect_blocks(char const* what, std::size_t given, int ranks) {
+  TORCH_CHECK(given == static_cast<std::size_t>(ranks), "tutti: ", what, " has ", given, " tensors for ", ranks,
+              " ranks; pass one for each rank");
+}
+
+std::vector<std::size_t> sizes_of(std::vector<at::Tensor> const& list) {
+  std::vector<std::size_t> out;
+  for (at::Tensor const& t : list) out.push_back(t.nbytes());
+  return out;
+}
+bool all_equal(std::vector<std::size_t> const& sizes) {
+  return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
+}
+
+// The bytes of each rank's part of a tensor that is split along its first dimension.
+std::vector<std::size_t> split_sizes(at::Tensor const& t, std::vector<std::int64_t> const& splits, int ranks,
+                                     char const* what) {
+  std::int64_t const rows = t.dim() == 0 ? 1 : t.size(0);
+  std::vector<std::size_t> out;
+  if (splits.empty()) {
+    TORCH_CHECK(rows % ranks == 0, "tutti: the first dimension of the ", what, " of all_to_all_single is ", rows,
+                ", which ", ranks, " ranks cannot share equally; pass split sizes");
+    out.assign(static_cast<std::size_t>(ranks), t.nbytes() / static_cast<std::size_t>(ranks));
+    return out;
+  }
+  expect_blocks("a list of split sizes of all_to_all_single", splits.size(), ranks);
+  std::int64_t sum = 0;
+  std::size_t const row = rows == 0 ? 0 : t.nbytes() / static_cast<std::size_t>(rows);
+  for (std::int64_t const n : splits) {
+    TORCH_CHECK(n >= 0, "tutti: a split size of all_to_all_single is ", n);
+    sum += n;
+    out.push_back(static_cast<std::size_t>(n) * row);
+  }
+  TORCH_CHECK(sum == rows, "tutti: the split sizes of the ", what, " of all_to_all_single add up to ", sum,
+              ", but its first dimension is ", rows);
+  return out;
+}
+
+// The machine, as far as shared memory reaches.
+std::string machine() {
+  char host[256]{};
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
+template <class F>
+void throwing_backend_errors(F&& f) {
+  try {
+    f();
+  } catch (tutti::error const& e) {
+    TORCH_CHECK_WITH(DistBackendError, false, e.what());
+  }
+}
+
+std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+void refuse_reduction(at::ScalarType type, c10d::ReduceOp const& op) {
+  static constexpr char const* names[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
+  auto const index = static_cast<std::size_t>(static_cast<c10d::ReduceOp::RedOpType>(op));
+  TORCH_CHECK(false, "tutti: no reduction by ", index < std::size(names) ? names[index] : "this operation",
+              " of tensors of type ", type, "; convert them to another type");
+}
+
+double premultiplier(c10d::ReduceOp const& op) {
+  auto const* const more = static_cast<c10d::PreMulSumSupplement const*>(op.supplement_.get());
+  TORCH_CHECK(more != nullptr, "tutti: ReduceOp.PREMUL_SUM has no factor");
+  return more->tensor_factor.defined() ? more->tensor_factor.item<double>() : more->double_factor;
+}
+
+backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout)
+    : Backend(rank, size), timeout_(timeout) {
+  if (size == 1) {
+    comm_.emplace(std::make_unique<tutti::shm>());
+    return;
+  }
+  static std::atomic<int> groups{0};
+  std::string const here = machine(), key = "tutti/meeting";
+  if (rank == 0)
+    store->set(key, here + '\n' +
+                        tutti::detail::join(
+                            {"torch-", static_cast<int>(::getpid()), "-", ++groups, "-", std::random_device()()}));
+  store->wait({key}, timeout);
+  std::string const found = text_of(store->get(key));
+  std::string const there = found.substr(0, found.find('\n'));
+  TORCH_CHECK(there == here, "tutti: rank ", rank, " is on ", here, ", but rank 0 is on ", there,
+              "; this backend communicates through shared memory, so start all ranks on one machine");
+  throwing_backend_errors([&] {
+    tutti::detail::countdown until(timeout);
+    comm_.emplace(tutti::detail::meet_as_rank(found.substr(there.size() + 1), rank, size, until, {}));
+  });
+}
+
+template <class Start>
+backend::work_handle backend::begin(c10d::OpType what, char const* title, tensors const& inputs,
+                                    std::chrono::milliseconds timeout, Start&& start) {
+  started call;
+  {
+    std::lock_guard const lock(starting_);
+    TORCH_CHECK(comm_, "tutti: this process group was shut down");
+    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_ : timeout};
+    throwing_backend_errors([&] { start(*comm_, o, call); });
+    ++calls_;
+  }
+  return c10::make_intrusive<work>(rank_, what, title, inputs, std::move(call));
+}
+
+backend::work_handle backend::broadcast(tensors& data, c10d::BroadcastOptions const& o) {
+  return begin(
+      c10d::OpType::BROADCAST, "tutti:broadcast", data, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+        at::Tensor const t = staging(call).in_place(only(data));
+        call.works.push_back(tutti::broadcast(tutti::async(comm), bytes(t), static_cast<int>(o.rootRank), with));
+      });
+}
+
+backend::work_handle backend::allreduce(tensors& data, c10d::AllreduceOptions const& o) {
+  return begin(c10d::OpType::ALLREDUCE, "tutti:all_reduce", data, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 at::Tensor const t = staging(call).in_place(only(data));
+                 call.works.push_back(start_all_reduce(comm, t, o.reduceOp, with));
+               });
+}
+
+backend::work_handle backend::allreduce_coalesced(tensors& data, c10d::AllreduceCoalescedOptions const& o) {
+  return begin(c10d::OpType::ALLREDUCE_COALESCED, "tutti:all_reduce", data, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 for (at::Tensor const& one : data) {
+                   at::Tensor const t = staging(call).in_place(one);
+                   call.works.push_back(start_all_reduce(comm, t, o.reduceOp, with));
+                 }
+               });
+}
+
+backend::work_handle backend::reduce(tensors& data, c10d::ReduceOptions const& o) {
+  return begin(c10d::OpType::REDUCE, "tutti:reduce", data, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+    at::Tensor const t = staging(call).in_place(only(data));
+    call.works.push_back(start_reduce(comm, t, o.reduceOp, static_cast<int>(o.rootRank), with));
+  });
+}
+
+backend::work_handle backend::allgather(std::vector<tensors>& out, tensors& in, c10d::AllgatherOptions const& o) {
+  return begin(
+      c10d::OpType::ALLGATHER, "tutti:all_gather", in, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+        TORCH_CHECK(out.size() == 1, "tutti: all_gather takes one list of outputs");
+        expect_blocks("the list of outputs of all_gather", out.front().size(), size_);
+        staging stage(call);
+        at::Tensor const from = stage.input(only(in)), to = stage.outputs(out.front());
+        auto const counts = sizes_of(out.front());
+        if (all_equal(counts))
+          call.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(from), bytes(to), with));
+        else
+          call.works.push_back(tutti::all_gather_v(tutti::async(comm), input_bytes(from), bytes(to), counts, {}, with));
+      });
+}
+
+backend::work_handle backend::_allgather_base(at::Tensor& out, at::Tensor& in, c10d::AllgatherOptions const& o) {
+  tensors outs{out}, ins{in};
+  return allgather_into_tensor_coalesced(outs, ins, o);
+}
+
+backend::work_handle backend::allgather_into_tensor_coalesced(tensors& out, tensors& in,
+                                                              c10d::AllgatherOptions const& o) {
+  return begin(c10d::OpType::_ALLGATHER_BASE, "tutti:all_gather", in, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 TORCH_CHECK(out.size() == in.size(), "tutti: all_gather has ", out.size(), " outputs for ", in.size(),
+                             " inputs");
+                 for (std::size_t i = 0; i < in.size(); ++i) {
+                   staging stage(call);
+                   at::Tensor const from = stage.input(in[i]), to = stage.output(out[i]);
+                   call.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(from), bytes(to), with));
+                 }
+               });
+}
+
+backend::work_handle backend::gather(std::vector<tensors>& out, tensors& in, c10d::GatherOptions const& o) {
+  return begin(c10d::OpType::GATHER, "tutti:gather", in, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+    staging stage(call);
+    at::Tensor const from = stage.input(only(in));
+    std::span<std::byte> to;
+    if (rank_ == o.rootRank) {
+      TORCH_CHECK(out.size() == 1, "tutti: the root of gather takes one list of outputs");
+      expect_blocks("the list of outputs of gather", out.front().size(), size_);
+      to = bytes(stage.outputs(out.front()));
+    }
+    call.works.push_back(tutti::gather(tutti::async(comm), input_bytes(from), to, static_cast<int>(o.rootRank), with));
+  });
+}
+
+backend::work_handle backend::scatter(tensors& out, std::vector<tensors>& in, c10d::ScatterOptions const& o) {
+  return begin(c10d::OpType::SCATTER, "tutti:scatter", out, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+    staging stage(call);
+    std::span<std::byte const> from;
+    if (rank_ == o.rootRank) {
+      TORCH_CHECK(in.size() == 1, "tutti: the root of scatter passes one list of inputs");
+      expect_blocks("the list of inputs of scatter", in.front().size(), size_);
+      from = input_bytes(stage.inputs(in.front()));
+    }
+    at::Tensor const to = stage.output(only(out));
+    call.works.push_back(tutti::scatter(tutti::async(comm), from, bytes(to), static_cast<int>(o.rootRank), with));
+  });
+}
+
+backend::work_handle backend::reduce_scatter(tensors& out, std::vector<tensors>& in,
+                                             c10d::ReduceScatterOptions const& o) {
+  return begin(c10d::OpType::REDUCE_SCATTER, "tutti:reduce_scatter", in.empty() ? tensors{} : in.front(), o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 TORCH_CHECK(in.size() == 1, "tutti: reduce_scatter takes one list of inputs");
+                 expect_blocks("the list of inputs of reduce_scatter", in.front().size(), size_);
+                 staging stage(call);
+                 at::Tensor const from = stage.inputs(in.front()), to = stage.output(only(out));
+                 call.works.push_back(start_reduce_scatter(comm, from, to, o.reduceOp, with));
+               });
+}
+
+backend::work_handle backend::_reduce_scatter_base(at::Tensor& out, at::Tensor& in,
+                                                   c10d::ReduceScatterOptions const& o) {
+  tensors outs{out}, ins{in};
+  return reduce_scatter_tensor_coalesced(outs, ins, o);
+}
+
+backend::work_handle backend::reduce_scatter_tensor_coalesced(tensors& out, tensors& in,
+                                                              c10d::ReduceScatterOptions const& o) {
+  return begin(c10d::OpType::_REDUCE_SCATTER_BASE, "tutti:reduce_scatter", in, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 TORCH_CHECK(out.size() == in.size(), "tutti: reduce_scatter has ", out.size(), " outputs for ",
+                             in.size(), " inputs");
+                 for (std::size_t i = 0; i < in.size(); ++i) {
+                   staging stage(call);
+                   at::Tensor const from = stage.input(in[i]), to = stage.output(out[i]);
+                   call.works.push_back(start_reduce_scatter(comm, from, to, o.reduceOp, with));
+                 }
+               });
+}
+
+backend::work_handle backend::alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<std::int64_t>& out_splits,
+                                            std::vector<std::int64_t>& in_splits, c10d::AllToAllOptions const& o) {
+  return begin(
+      c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", {in}, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+        staging stage(call);
+        at::Tensor const from = stage.input(in), to = stage.output(out);
+        auto const sent = split_sizes(from, in_splits, size_, "input");
+        auto const received = split_sizes(to, out_splits, size_, "output");
+        if (in_splits.empty() && out_splits.empty())
+          call.works.push_back(tutti::all_to_all(tutti::async(comm), input_bytes(from), bytes(to), with));
+        else
+          call.works.push_back(
+              tutti::all_to_all_v(tutti::async(comm), input_bytes(from), sent, bytes(to), received, {}, {}, with));
+      });
+}
+
+backend::work_handle backend::alltoall(tensors& out, tensors& in, c10d::AllToAllOptions const& o) {
+  return begin(c10d::OpType::ALLTOALL, "tutti:all_to_all", in, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 expect_blocks("the list of inputs of all_to_all", in.size(), size_);
+                 expect_blocks("the list of outputs of all_to_all", out.size(), size_);
+                 staging stage(call);
+                 at::Tensor const from = stage.inputs(in), to = stage.outputs(out);
+                 call.works.push_back(tutti::all_to_all_v(tutti::async(comm), input_bytes(from), sizes_of(in),
+                                                          bytes(to), sizes_of(out), {}, {}, with));
+               });
+}
+
+backend::work_handle backend::barrier(c10d::BarrierOptions const& o) {
+  return begin(c10d::OpType::BARRIER, "tutti:barrier", {}, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+    call.works.push_back(tutti::barrier(tutti::async(comm), with));
+  });
+}
+
+void backend::monitoredBarrier(c10d::BarrierOptions const& o, bool) { barrier(o)->wait(); }
+
+backend::work_handle backend::send(tensors& data, int to, int tag) {
+  return begin(c10d::OpType::SEND, "tutti:send", data, c10d::kUnsetTimeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 at::Tensor const t = staging(call).input(only(data));
+                 call.works.push_back(tutti::isend(comm, input_bytes(t), to, tag, with));
+               });
+}
+
+backend::work_handle backend::recv(tensors& data, int from, int tag) {
+  return begin(c10d::OpType::RECV, "tutti:recv", data, c10d::kUnsetTimeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 at::Tensor const t = staging(call).output(only(data));
+                 call.receive = tutti::irecv(comm, bytes(t), from, tag, with);
+               });
+}
+
+backend::work_handle backend::recvAnysource(tensors& data, int tag) {
+  return begin(c10d::OpType::RECVANYSOURCE, "tutti:recv", data, c10d::kUnsetTimeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 at::Tensor const t = staging(call).output(only(data));
+                 call.receive = tutti::irecv(comm, bytes(t), tutti::any_source, tag, with);
+               });
+}
+
+void backend::abort() {
+  std::lock_guard const lock(starting_);
+  if (comm_) comm_->revoke("torch.distributed aborted the process group");
+}
+
+void backend::shutdown() {
+  std::lock_guard const lock(starting_);
+  comm_.reset();
+}
+
+namespace {
+
+c10::intrusive_ptr<c10d::Backend> create(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size,
+                                         std::chrono::duration<float> timeout) {
+  pybind11::gil_scoped_release const others_run;
+  return c10::make_intrusive<backend>(store, rank, size,
+                                      std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+}
+
+}  // namespace
+}  // namespace tutti_torch
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "The backend \"tutti\" of torch.distributed";
+  m.def("create", &tutti_torch::create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
+        pybind11::arg("timeout"));
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Registers the backend "tutti" of torch.distributed, for CPU tensors of ranks on one machine:
+
+    import torch.distributed as dist
+    import tutti_torch
+
+    dist.init_process_group("tutti")  # in place of "gloo"
+"""
+import torch.distributed
+
+from . import _backend
+
+torch.distributed.Backend.register_backend("tutti", _backend.create, devices=["cpu"])

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every call of torch.distributed on the backend "tutti", on each rank that torchrun starts."""
+import datetime
+import itertools
+import os
+
+import torch
+import torch.distributed as dist
+import tutti_torch  # registers the backend
+
+SIZES = [0, 1, 7, 1000, 300_000]
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+FOLDS = {
+    dist.ReduceOp.SUM: torch.add, dist.ReduceOp.PRODUCT: torch.mul, dist.ReduceOp.MIN: torch.minimum, dist.ReduceOp.MAX: torch.maximum,
+    dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor,
+}
+BITWISE = [dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR]
+
+
+def expect(actual, expected, what):
+    if not torch.equal(actual, expected):
+        raise AssertionError(f"{what}: {actual.flatten()[:8]} instead of {expected.flatten()[:8]}")
+
+
+def expect_error(words, call):
+    try:
+        call()
+    except RuntimeError as error:  # DistBackendError is one
+        assert words in str(error), f"expected {words!r}, got {error}"
+        return
+    raise AssertionError(f"no error, expected {words!r}")
+
+
+def of_rank(rank, size, dtype=torch.float32):
+    """Small numbers, so that sums are exact in every type, and no two neighbours are equal."""
+    return ((torch.arange(size) + rank) % 3).to(dtype)
+
+
+def fold(parts, op):
+    out = parts[0].clone()
+    for part in parts[1:]:
+        out = FOLDS[op](out, part)
+    return out
+
+
+def check_reductions(rank, ranks):
+    for size, dtype in itertools.product(SIZES, FLOATS + INTEGERS):
+        parts = [of_rank(r, size, dtype) for r in range(ranks)]
+        for op in FOLDS:
+            if op in BITWISE and dtype in FLOATS:
+                continue
+            data = parts[rank].clone()
+            dist.all_reduce(data, op)
+            expect(data, fold(parts, op), f"all_reduce of {size} {dtype} by {op}")
+    for op, expected in [(dist.ReduceOp.SUM, ranks > 0), (dist.ReduceOp.BAND, ranks == 1), (dist.ReduceOp.BXOR, True)]:
+        flag = torch.tensor([rank == 0])
+        dist.all_reduce(flag, op)
+        expect(flag, torch.tensor([expected]), f"all_reduce of bool by {op}")
+    mean = torch.full((5,), float(rank))
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    expect(mean, torch.full((5,), (ranks - 1) / 2), "all_reduce by AVG")
+    scaled = torch.full((5,), float(rank))
+    dist.all_reduce(scaled, dist._make_nccl_premul_sum(0.5))
+    expect(scaled, torch.full((5,), ranks * (ranks - 1) / 4), "all_reduce by PREMUL_SUM")
+    number = torch.complex(torch.tensor([float(rank)]), torch.tensor([1.0]))
+    dist.all_reduce(number)
+    expect(number, torch.complex(torch.tensor([ranks * (ranks - 1) / 2]), torch.tensor([float(ranks)])), "all_reduce of complex")
+
+    for root in (0, ranks - 1):
+        parts = [of_rank(r, 1000) for r in range(ranks)]
+        data = parts[rank].clone()
+        dist.reduce(data, root, dist.ReduceOp.MAX)
+        expect(data, fold(parts, dist.ReduceOp.MAX) if rank == root else parts[rank], "reduce")
+
+    blocks = [[of_rank(r + q, 50) for q in range(ranks)] for r in range(ranks)]
+    mine = fold([row[rank] for row in blocks], dist.ReduceOp.SUM)
+    out = torch.empty(50)
+    dist.reduce_scatter(out, blocks[rank])
+    expect(out, mine, "reduce_scatter")
+    out = torch.empty(50)
+    dist.reduce_scatter_tensor(out, torch.cat(blocks[rank]))
+    expect(out, mine, "reduce_scatter_tensor")
+
+    few = [torch.full((3,), float(rank)), torch.full((2, 2), float(rank))]
+    dist.all_reduce_coalesced(few)
+    for t in few:
+        expect(t, torch.full_like(t, ranks * (ranks - 1) / 2), "all_reduce_coalesced")
+
+
+def check_moves(rank, ranks):
+    for root in (0, ranks - 1):
+        for size, dtype in itertools.product(SIZES, [torch.float32, torch.int64, torch.bool, torch.complex64]):
+            data = of_rank(rank, size, dtype)
+            dist.broadcast(data, root)
+            expect(data, of_rank(root, size, dtype), "broadcast")
+        every = [torch.empty(40) for _ in range(ranks)]
+        dist.gather(of_rank(rank, 40), every if rank == root else None, root)
+        if rank == root:
+            for r in range(ranks):
+                expect(every[r], of_rank(r, 40), "gather")
+        out = torch.empty(40)
+        dist.scatter(out, [of_rank(5 * r, 40) for r in range(ranks)] if rank == root else None, root)
+        expect(out, of_rank(5 * rank, 40), "scatter")
+
+    every = [torch.empty(40) for _ in range(ranks)]
+    dist.all_gather(every, of_rank(rank, 40))
+    uneven = [torch.empty(r + 1) for r in range(ranks)]
+    dist.all_gather(uneven, of_rank(rank, rank + 1))
+    joined = torch.empty(40 * ranks)
+    dist.all_gather_into_tensor(joined, of_rank(rank, 40))
+    stacked = torch.empty(ranks, 40)
+    dist.all_gather_into_tensor(stacked, of_rank(rank, 40))
+    for r in range(ranks):
+        expect(every[r], of_rank(r, 40), "all_gather")
+        expect(uneven[r], of_rank(r, r + 1), "all_gather of different sizes")
+        expect(joined[40 * r:40 * (r + 1)], of_rank(r, 40), "all_gather_into_tensor, joined")
+        expect(stacked[r], of_rank(r, 40), "all_gather_into_tensor, stacked")
+
+    out = torch.empty(2 * ranks, 3)
+    dist.all_to_all_single(out, torch.full((2 * ranks, 3), float(rank)))
+    expect(out, torch.arange(float(ranks)).repeat_interleave(2)[:, None].expand(-1, 3), "all_to_all_single")
+    sent, received = [q for q in range(ranks)], [rank] * ranks  # q rows to rank q
+    out = torch.empty(sum(received), 3)
+    dist.all_to_all_single(out, torch.full((sum(sent), 3), float(rank)), received, sent)
+    expect(out, torch.arange(float(ranks)).repeat_interleave(rank)[:, None].expand(-1, 3), "all_to_all_single with splits")
+    out = [torch.empty(rank + 1) for _ in range(ranks)]
+    dist.all_to_all(out, [torch.full((q + 1,), float(rank)) for q in range(ranks)])
+    for r in range(ranks):
+        expect(out[r], torch.full((rank + 1,), float(r)), "all_to_all")
+
+
+def check_gaps(rank, ranks):
+    """Tensors that are not contiguous are written where they are."""
+    matrix = torch.zeros(6, 5)
+    column = matrix[:, 2]
+    column += rank
+    dist.all_reduce(column)
+    expect(column, torch.full((6,), ranks * (ranks - 1) / 2), "all_reduce of a column")
+    expect(matrix[:, 1], torch.zeros(6), "its neighbour")
+    turned = torch.full((3, 4), float(rank)).t()
+    dist.broadcast(turned, ranks - 1)
+    expect(turned, torch.full((4, 3), ranks - 1.0), "broadcast of a transposed matrix")
+    wide = torch.zeros(4 * ranks, 2)
+    dist.all_gather_into_tensor(wide[:, 1], torch.full((4,), float(rank)))
+    expect(wide[:, 1], torch.arange(float(ranks)).repeat_interleave(4), "all_gather into a column")
+    expect(wide[:, 0], torch.zeros(4 * ranks), "its neighbour")
+
+
+def check_async(rank, ranks):
+    data = [torch.full((n,), float(rank)) for n in (3, 100_000, 1, 40_000)]
+    works = [dist.all_reduce(t, async_op=True) for t in data]
+    for work in reversed(works):
+        work.wait()
+        assert work.is_completed() and work.is_success()
+    for t in data:
+        expect(t, torch.full_like(t, ranks * (ranks - 1) / 2), "all_reduce, asynchronous")
+    data = torch.full((50_000,), float(rank))
+    future = dist.all_reduce(data, async_op=True).get_future().then(lambda f: f.value()[0] * 2)
+    expect(future.wait(), torch.full((50_000,), float(ranks * (ranks - 1))), "the future of all_reduce")
+    work = dist.barrier(async_op=True)
+    while not work.is_completed():
+        pass
+
+
+def check_messages(rank, ranks):
+    right, left = (rank + 1) % ranks, (rank - 1) % ranks
+    if ranks > 1:
+        if rank == 0:
+            dist.send(torch.arange(5), 1, tag=3)
+        if rank == 1:
+            got = torch.empty(5, dtype=torch.int64)
+            assert dist.recv(got, 0, tag=3) == 0
+            expect(got, torch.arange(5), "recv")
+        if rank == 0:
+            sources = set()
+            for _ in range(ranks - 1):
+                got = torch.empty(1)
+                sources.add(dist.recv(got))
+                assert got.item() in sources
+            assert sources == set(range(1, ranks)), sources
+        else:
+            dist.send(torch.tensor([float(rank)]), 0)
+        dist.barrier()  # a receive from any rank would take the next message too
+    for size in (4, 500_000):  # all send first
+        out, got = torch.full((size,), float(rank)), torch.empty(size)
+        sent, received = dist.isend(out, right), dist.irecv(got, left)
+        received.wait()
+        sent.wait()
+        expect(got, torch.full((size,), float(left)), "irecv")
+        got.zero_()
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, out, right), dist.P2POp(dist.irecv, got, left)]):
+            work.wait()
+        expect(got, torch.full((size,), float(left)), "batch_isend_irecv")
+
+
+def check_objects(rank, ranks):
+    every = [None] * ranks
+    dist.all_gather_object(every, {"rank": rank, "text": "x" * rank})
+    assert every == [{"rank": r, "text": "x" * r} for r in range(ranks)]
+    shared = [rank, "of rank 0"] if rank == 0 else [None, None]
+    dist.broadcast_object_list(shared)
+    assert shared == [0, "of rank 0"]
+
+
+def check_groups(rank, ranks):
+    pairs = [dist.new_group([r, r + 1]) for r in range(0, ranks - 1, 2)]
+    if rank // 2 < len(pairs):
+        data = torch.tensor([float(rank)])
+        dist.all_reduce(data, group=pairs[rank // 2])
+        expect(data, torch.tensor([float(rank // 2 * 4 + 1)]), "all_reduce of a pair")
+        dist.broadcast(data, rank // 2 * 2 + 1, group=pairs[rank // 2])
+    whole = dist.new_group()
+    data = torch.tensor([1.0])
+    dist.all_reduce(data, group=whole)
+    expect(data, torch.tensor([float(ranks)]), "all_reduce of a second group of all ranks")
+    dist.barrier(whole)
+
+
+def check_training(rank, ranks):
+    """DistributedDataParallel takes the same steps as one process with all of the data."""
+    def model():
+        torch.manual_seed(1)
+        return torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 3)).double()
+
+    def train(net, inputs, targets):
+        sgd = torch.optim.SGD(net.parameters(), 0.1)
+        for _ in range(5):
+            sgd.zero_grad()
+            torch.nn.functional.mse_loss(net(inputs), targets).backward()
+            sgd.step()
+
+    torch.manual_seed(2)
+    inputs, targets = torch.randn(8 * ranks, 20).double(), torch.randn(8 * ranks, 3).double()
+    alone, together = model(), torch.nn.parallel.DistributedDataParallel(model(), bucket_cap_mb=0.01)
+    train(alone, inputs, targets)
+    train(together, inputs[8 * rank:8 * (rank + 1)], targets[8 * rank:8 * (rank + 1)])
+    for one, other in zip(alone.parameters(), together.module.parameters()):
+        assert torch.allclose(one, other, rtol=1e-10, atol=1e-12), (one - other).abs().max()
+        first = other.detach().clone()
+        dist.broadcast(first, 0)
+        expect(first, other.detach(), "the same bits on all ranks")
+
+    from torch.distributed.fsdp import fully_shard
+    sharded = model()
+    fully_shard(sharded, mesh=dist.init_device_mesh("cpu", (ranks,)))
+    train(sharded, inputs[8 * rank:8 * (rank + 1)], targets[8 * rank:8 * (rank + 1)])
+    for one, other in zip(alone.parameters(), sharded.parameters()):
+        assert torch.allclose(one, other.full_tensor(), rtol=1e-10, atol=1e-12), "fully_shard"
+
+
+def check_refused(rank, ranks):
+    expect_error("no reduction by BAND of tensors of type Float", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND))
+    expect_error("no reduction by AVG of tensors of type Int", lambda: dist.all_reduce(torch.ones(2).int(), dist.ReduceOp.AVG))
+    if ranks > 1:
+        group, slow = dist.new_group(), dist.new_group(timeout=datetime.timedelta(seconds=5))
+        dist.barrier()  # all have them
+        expect_error("ranks disagree in call #1: rank 0 calls all_reduce of 2 float",
+                     lambda: dist.all_reduce(torch.ones(2 + rank % 2), group=group))
+        if rank == 0:
+            expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
+    data = torch.ones(1)
+    dist.all_reduce(data)  # the whole still works
+    expect(data, torch.tensor([float(ranks)]), "all_reduce after errors of groups")
+
+
+def main():
+    dist.init_process_group("tutti")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    assert dist.get_backend() == "tutti"
+    for check in (check_reductions, check_moves, check_gaps, check_async, check_messages, check_objects, check_groups, check_training,
+                  check_refused):
+        check(rank, ranks)
+        dist.barrier()
+        if rank == 0 and os.environ.get("VERBOSE"):
+            print(f"{check.__name__}: passed on {ranks} ranks", flush=True)
+    dist.destroy_process_group()
+    print(f"rank {rank} of {ranks} has passed")
+
+
+main()
