@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -198,18 +200,45 @@ void check_nothing_to_pass(Comm& comm) {
     scatter_v(comm, {}, {}, got, {}, last);
   }
   expect(got[0] == rank, "scatter_v");
+  // A root of 0 may be left out before options, and at the end.
+  if (rank == 0) {
+    gather(comm, mine, all, {.timeout = 5s});
+    gather_v(comm, mine, all, ones);
+    reduce(comm, mine, got, tutti::max{}, {.timeout = 5s});
+  } else {
+    gather(comm, mine, {}, {.timeout = 5s});
+    gather_v(comm, mine, {}, {});
+    reduce(comm, mine, {}, tutti::max{}, {.timeout = 5s});
+  }
 }
 
+// The ranks that pass wrong counts learn what is wrong, before the others allocate anything for them.
 template <class Comm>
 void check_wrong_counts(Comm& comm) {
   std::vector<int> const mine(3);
   std::vector<std::size_t> const too_few(static_cast<std::size_t>(comm.size()) - 1, 1);
-  auto const expect_refused = [](std::string const& list, auto call) {
-    expect_error(error_of(call), error_code::bad_argument, list + " has 1 elements, but the call needs 2");
+  std::vector<std::size_t> too_much(static_cast<std::size_t>(comm.size()), 1);
+  too_much.back() = std::size_t{1} << 50;
+  auto const expect_refused = [](std::string const& words, auto call) {
+    expect_error(error_of(call), error_code::bad_argument, words);
   };
-  expect_refused("the list of send counts of all_to_all_v", [&] { return all_to_all_v(comm, mine, too_few); });
-  expect_refused("the list of counts of reduce_scatter_v", [&] { return reduce_scatter_v(comm, mine, too_few); });
-  if (comm.is_main()) expect_refused("the list of counts of scatter_v", [&] { return scatter_v(comm, mine, too_few); });
+  expect_refused("all_to_all_v needs a count for each of 2 ranks", [&] { return all_to_all_v(comm, mine, too_few); });
+  expect_refused("reduce_scatter_v needs a count for each", [&] { return reduce_scatter_v(comm, mine, too_few); });
+  expect_refused("block 1 of the input of all_to_all_v has", [&] { return all_to_all_v(comm, mine, too_much); });
+  expect_refused("block 1 of the input of reduce_scatter_v", [&] { return reduce_scatter_v(comm, mine, too_much); });
+  if (comm.is_main()) {
+    expect_refused("scatter_v needs a count for each of 2 ranks", [&] { return scatter_v(comm, mine, too_few); });
+    expect_refused("block 1 of the input of scatter_v has", [&] { return scatter_v(comm, mine, too_much); });
+  }
+  barrier(comm);
+  // What a view throws is thrown, and the communicator is not to blame.
+  auto const throws = mine | std::views::transform([](int) -> int { throw std::runtime_error("this element"); });
+  try {
+    static_cast<void>(all_gather_v(comm, throws));
+    expect(false, "a view has thrown");
+  } catch (std::runtime_error const& e) {
+    expect(e.what() == std::string("this element"), e.what());
+  }
   barrier(comm);
 }
 

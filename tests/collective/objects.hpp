@@ -196,10 +196,13 @@ void check_bad_objects(Comm& comm) {
   if (odd) {
     send_object(comm, std::string("text"), 0);
     send(comm, std::vector<std::byte>(3), 0);
+    send(comm, std::vector<std::byte>(40, std::byte{7}), 0);
   } else if (comm.rank() == 0) {
     thrown(error_code::mismatch, last, "is not of type ",
            [&] { static_cast<void>(recv_object<std::vector<char>>(comm, last)); });
     thrown(error_code::mismatch, last, "is no object, but 3 bytes",
+           [&] { static_cast<void>(recv_object<std::string>(comm, last)); });
+    thrown(error_code::mismatch, last, "is no object, but 40 bytes",
            [&] { static_cast<void>(recv_object<std::string>(comm, last)); });
   }
   if (comm.rank() == 0)

@@ -65,6 +65,14 @@ TEST_CASE("a rank without memory for objects says so to all") {
   });
 }
 
+TEST_CASE("a rank without memory for a message that is an object says so to all") {
+  check_short_of_memory([](auto& comm, std::string const& object) {
+    if (comm.rank() == 0) send_object(comm, object, 1);
+    if (comm.rank() == 1) static_cast<void>(recv_object<std::string>(comm, 0));
+    barrier(comm);
+  });
+}
+
 TEST_CASE("a rank without memory for blocks of unknown sizes says so to all") {
   check_short_of_memory([](auto& comm, std::string const& object) {
     static_cast<void>(all_gather_v(comm, comm.rank() == 0 ? object : std::string("short")));

@@ -36,7 +36,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   static_cast<void>(tutti::all_to_all_v(comm, in, numbers));
 #elif TUTTI_CASE == 8  // expect: started, prepared or in a batch cannot return its result
   static_cast<void>(tutti::all_gather_v(tutti::async(comm), in));
-#elif TUTTI_CASE == 9  // expect: no form of reduce_scatter_v takes these arguments
+#elif TUTTI_CASE == 9  // expect: counts and offsets are contiguous arrays of std::size_t
   static_cast<void>(tutti::reduce_scatter_v(comm, in, numbers));
 #endif
 }

@@ -58,7 +58,12 @@ struct longest {  // an identity of one type
   static constexpr long identity() { return -1; }
   long operator()(long a, long b) const { return a < b ? b : a; }
 };
-static_assert(has_identity<longest, long> && !has_identity<longest, int> && identity_of<longest, long>() == -1);
+static_assert(has_identity<longest, long> && identity_of<longest, long>() == -1);
+struct greatest_of_bfloat16 {  // whose accumulator is float
+  static constexpr bfloat16 identity() { return bfloat16(-1.0f); }
+  float operator()(float a, float b) const { return a < b ? b : a; }
+};
+static_assert(has_identity<greatest_of_bfloat16, accumulator_for<greatest_of_bfloat16, bfloat16>>);
 
 template <class T>
 constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <ranges>
+#include <source_location>
 #include <type_traits>
 #include <vector>
 
@@ -145,6 +147,20 @@ consteval bool expect_input() {
     return false;
   }
 }
+
+// A root, and the place of a call, where {} stands for an array or a list instead.
+class given_root {
+ public:
+  template <std::convertible_to<int> Rank>
+  constexpr given_root(Rank const& rank) : rank_(static_cast<int>(rank)) {}
+  constexpr operator int() const { return rank_; }
+
+ private:
+  int rank_;
+};
+struct call_site : std::source_location {
+  constexpr call_site(std::source_location where) : source_location(where) {}
+};
 
 // An argument whose type belongs to no parameter of a call, or to another one.
 template <class T>

@@ -86,7 +86,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   // The first rank on this machine, which numbers it: split(node()) makes a communicator of the ranks of each machine.
   int node() const noexcept {
     if constexpr (detail::spans_machines<Transport>) return engine_ ? engine_->transport().first_local_rank() : rank();
-    else return 0;
+    else return engine_ ? 0 : rank();
   }
 
   // Calls f() on rank 0 only, for output or files. Sends nothing and waits for nobody: the other ranks continue. If f

@@ -2,7 +2,9 @@
 // How the _v forms take their counts and offsets.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -10,6 +12,10 @@
 #include "tutti/call/refuse.hpp"
 
 namespace tutti::detail {
+
+// An array that is meant as counts, whether or not it can be: where an output may stand in its place.
+template <class R>
+concept counts_argument = std::ranges::range<R> && std::integral<std::ranges::range_value_t<R>>;
 
 // The counts or the offsets of the _v form of C: one for each rank.
 template <collective C>

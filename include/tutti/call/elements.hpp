@@ -31,22 +31,26 @@ template <class R>
   else return std::span<element_in<R> const>(elements(data));
 }
 
-// An array of `count` elements that fill(span) writes.
-template <class T, class Fill>
-std::vector<T> filled(std::size_t count, Fill&& fill) {
+// An array of `count` elements that fill(span) writes. allocating(make) returns make(), which allocates it.
+template <class T, class Fill, class Allocating>
+std::vector<T> filled(std::size_t count, Fill&& fill, Allocating&& allocating) {
   static_assert(
       std::default_initializable<T>,
       "results in a std::vector are default-constructed and then overwritten; give the element type a default "
       "constructor, or pass an output array");
   if constexpr (std::is_same_v<T, bool>) {
-    auto const all = std::make_unique<T[]>(count);
+    auto const all = allocating([&] { return std::make_unique<T[]>(count); });
     fill(std::span(all.get(), count));
     return std::vector<T>(all.get(), all.get() + count);
   } else {
-    std::vector<T> all(count);
+    std::vector<T> all = allocating([&] { return std::vector<T>(count); });
     fill(std::span(all));
     return all;
   }
+}
+template <class T, class Fill>
+std::vector<T> filled(std::size_t count, Fill&& fill) {
+  return filled<T>(count, fill, [](auto make) { return make(); });
 }
 
 // A copy of `data` that change(span) has changed: a value, or for an array a std::vector.

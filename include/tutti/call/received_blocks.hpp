@@ -8,11 +8,13 @@
 #include <numeric>
 #include <source_location>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/elements.hpp"
 #include "tutti/call/survive.hpp"
+#include "tutti/call/uneven_blocks.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 
@@ -34,8 +36,6 @@ template <class Comm, class Make>
 decltype(auto) revoking_without_memory(Comm& comm, std::uint64_t bytes, std::source_location where, Make&& make) {
   try {
     return make();
-  } catch (error const&) {
-    throw;
   } catch (std::exception const&) {
     std::string const what = join({"rank ", comm.rank(), " has no memory for a result of ", bytes, " bytes"});
     comm.revoke(what);
@@ -50,7 +50,8 @@ decltype(auto) revoking_without_memory(Comm& comm, std::uint64_t bytes, std::sou
 // As filled(), of a result whose size depends on what other ranks have sent.
 template <class T, class Comm, class Fill>
 std::vector<T> filled_by_others(Comm& comm, std::size_t count, std::source_location where, Fill&& fill) {
-  return revoking_without_memory(comm, count * sizeof(T), where, [&] { return filled<T>(count, fill); });
+  return filled<T>(count, fill,
+                   [&](auto make) { return revoking_without_memory(comm, count * sizeof(T), where, make); });
 }
 
 // The blocks of these sizes, which fill(span, counts) writes.
@@ -61,12 +62,15 @@ blocks<T> received_blocks(Comm& comm, std::vector<std::size_t> counts, std::sour
   return {std::move(elements), std::move(counts)};
 }
 
-// Refuses a list of counts that does not have one for each rank, before the sizes are exchanged.
-template <class Comm>
-void expect_count_of_each(Comm& comm, char const* what, std::span<std::size_t const> counts,
-                          std::source_location where) {
+// Refuses counts that do not fit the input, before the other ranks learn of them.
+template <class Comm, class In>
+void expect_blocks(Comm& comm, collective c, std::span<std::size_t const> counts, In const& in,
+                   std::source_location where) {
   comm.expect_usable(where);
-  noting_refusals(comm, [&] { expect_size(comm, what, counts.size(), static_cast<std::size_t>(comm.size()), where); });
+  noting_refusals(comm, [&] {
+    std::vector<std::size_t> room(2 * static_cast<std::size_t>(comm.size()));
+    lay_out_blocks(comm.rank(), comm.size(), c, side::input, {counts}, in.size(), 1, room.data(), where);
+  });
 }
 
 }  // namespace detail

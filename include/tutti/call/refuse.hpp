@@ -5,6 +5,8 @@
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
+#include <iterator>
+#include <limits>
 #include <ranges>
 #include <source_location>
 #include <string>
@@ -96,13 +98,20 @@ inline constexpr int moved_from = -2;
          where);
 }
 
-// The members of a group: a list in braces, or a range of integers. Those beyond int become -1, which is no rank.
+// The members of a group: a list in braces, two iterators, or a range of integers.
 struct rank_list : std::vector<int> {
   rank_list(std::initializer_list<int> list) : vector(list) {}
+  template <std::input_iterator First>
+  rank_list(First first, First last) : rank_list(std::ranges::subrange(first, last)) {}
   template <std::ranges::input_range Range>
-    requires std::integral<std::ranges::range_value_t<Range>>
   rank_list(Range&& list) {
-    for (auto&& rank : list) push_back(std::in_range<int>(rank) ? static_cast<int>(rank) : -1);
+    using value = std::ranges::range_value_t<Range>;
+    if constexpr (std::integral<value> && sizeof(value) > 1)
+      for (value const rank : list)  // one beyond int becomes another that no communicator has
+        push_back(std::in_range<int>(rank) ? static_cast<int>(rank) : std::numeric_limits<int>::max());
+    else
+      static_assert(never<value>,
+                    "the members of a group are a list of ranks, such as a std::vector<int>, not a flag for each rank");
   }
 };
 

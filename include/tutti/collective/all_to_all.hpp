@@ -87,7 +87,7 @@ template <class Algorithm = automatic, class Comm, class In>
     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>()) {
     auto const in = detail::inputs(outgoing);
-    detail::expect_count_of_each(comm, "the list of send counts of all_to_all_v", send_counts, where);
+    detail::expect_blocks(comm, collective::all_to_all, send_counts, in, where);
     auto counts = all_to_all(comm, std::span<std::size_t const>(send_counts), {.timeout = o.timeout}, where);
     return detail::received_blocks<detail::element_in<In>>(
         comm, std::move(counts), where, [&](auto out, auto const& sizes) {

@@ -49,8 +49,8 @@ auto gather(Comm&& comm, In&& in, Out&& out, options const& o,
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard("without an output, the result is returned")]] auto gather(
-    Comm&& comm, In&& mine, int root = 0, options const& o = {},
-    std::source_location where = std::source_location::current()) {
+    Comm&& comm, In&& mine, detail::given_root root = 0, options const& o = {},
+    detail::call_site where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     auto const in = detail::inputs(mine);
@@ -63,7 +63,7 @@ template <class Algorithm = automatic, class Comm, class In>
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard("without an output, the result is returned")]] auto gather(
-    Comm&& comm, In&& mine, options const& o, std::source_location where = std::source_location::current()) {
+    Comm&& comm, In&& mine, options const& o, detail::call_site where = std::source_location::current()) {
   return gather<Algorithm>(comm, std::forward<In>(mine), 0, o, where);
 }
 
@@ -99,8 +99,8 @@ auto gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::ga
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard("without an output, the result is returned")]] auto gather_v(
-    Comm&& comm, In&& mine, int root = 0, options const& o = {},
-    std::source_location where = std::source_location::current()) {
+    Comm&& comm, In&& mine, detail::given_root root = 0, options const& o = {},
+    detail::call_site where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>()) {
     auto const in = detail::inputs(mine);
     auto counts = gather(comm, in.size(), root, {.timeout = o.timeout}, where);
@@ -114,7 +114,7 @@ template <class Algorithm = automatic, class Comm, class In>
 template <class Algorithm = automatic, class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard("without an output, the result is returned")]] auto gather_v(
-    Comm&& comm, In&& mine, options const& o, std::source_location where = std::source_location::current()) {
+    Comm&& comm, In&& mine, options const& o, detail::call_site where = std::source_location::current()) {
   return gather_v<Algorithm>(comm, std::forward<In>(mine), 0, o, where);
 }
 

@@ -43,7 +43,8 @@ auto reduce(Comm&& comm, In&& in, Out&& out, int root, options const& o = {},
             std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, std::forward<In>(in), std::forward<Out>(out), sum{}, root, o, where);
 }
-template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op>
+template <class Algorithm = automatic, class Comm, class In,
+          detail::array_argument Out = std::span<detail::element_in<In>>, class Op>
   requires detail::host_ranks<Comm>
 auto reduce(Comm&& comm, In&& in, Out&& out, Op const& op, options const& o,
             std::source_location where = std::source_location::current()) {

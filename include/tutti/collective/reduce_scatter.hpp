@@ -2,7 +2,6 @@
 // reduce_scatter and reduce_scatter_v: every rank gets its block of the combination of all ranks' arrays.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -90,7 +89,7 @@ auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collec
 // By value: returns this rank's block. Blocking calls only.
 //
 //   std::vector<float> const shard = tutti::reduce_scatter_v(comm, gradient, counts);
-template <class Algorithm = automatic, class Comm, class In, std::convertible_to<std::span<std::size_t const>> Counts,
+template <class Algorithm = automatic, class Comm, class In, detail::counts_argument Counts,
           detail::operation_argument Op = sum>
   requires detail::host_ranks<Comm>
 [[nodiscard("without an output, the result is returned")]] auto reduce_scatter_v(
@@ -99,14 +98,14 @@ template <class Algorithm = automatic, class Comm, class In, std::convertible_to
   if constexpr (detail::accepts_array_by_value<Comm, In, Op>()) {
     using T = detail::element_in<In>;
     auto const all = detail::inputs(in);
-    std::span<std::size_t const> const sizes(counts);
-    detail::expect_count_of_each(comm, "the list of counts of reduce_scatter_v", sizes, where);
+    detail::count_list<collective::reduce_scatter> const sizes(counts);
+    detail::expect_blocks(comm, collective::reduce_scatter, sizes, all, where);
     return detail::filled<T>(sizes[static_cast<std::size_t>(comm.rank())], [&](std::span<T> out) {
       detail::perform_on_blocks<collective::reduce_scatter, Algorithm>(comm, all, {sizes}, out, {}, op, 0, o, where);
     });
   }
 }
-template <class Algorithm = automatic, class Comm, class In, std::convertible_to<std::span<std::size_t const>> Counts>
+template <class Algorithm = automatic, class Comm, class In, detail::counts_argument Counts>
   requires detail::host_ranks<Comm>
 [[nodiscard("without an output, the result is returned")]] auto reduce_scatter_v(
     Comm&& comm, In&& in, Counts&& counts, options const& o,

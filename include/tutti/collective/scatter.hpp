@@ -106,7 +106,7 @@ template <class Algorithm = automatic, class Comm, class In>
   if constexpr (detail::accepts_array_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     auto const all = detail::inputs(in);
-    if (comm.rank() == root) detail::expect_count_of_each(comm, "the list of counts of scatter_v", counts, where);
+    if (comm.rank() == root) detail::expect_blocks(comm, collective::scatter, counts, all, where);
     std::size_t const mine = scatter(comm, std::span<std::size_t const>(counts), root, {.timeout = o.timeout}, where);
     return detail::filled_by_others<T>(comm, mine, where, [&](std::span<T> out) {
       detail::perform_on_blocks<collective::scatter, Algorithm>(comm, all, {counts}, out, {}, detail::moving{}, root, o,

@@ -63,13 +63,19 @@ class byte_source : public std::streambuf {
   bool at_end() const { return gptr() == egptr(); }
 };
 
+// Appends the object.
+template <class T>
+void write_to(std::vector<std::byte>& bytes, T const& object) {
+  byte_sink sink(bytes);
+  std::ostream stream(&sink);
+  cereal::BinaryOutputArchive{stream}(object);
+}
+
 template <class T>
 byte_string to_bytes(T const& object) {
   byte_string out{{0, type_id<T>(), 0}, {}};
   try {
-    byte_sink sink(out.bytes);
-    std::ostream stream(&sink);
-    cereal::BinaryOutputArchive{stream}(object);
+    write_to(out.bytes, object);
     out.head.bytes = out.bytes.size();
     return out;
   } catch (std::exception const& e) {

@@ -85,7 +85,7 @@ concept has_identity_of_any = requires {
 };
 template <class Op, class A>
 concept has_identity = has_identity_of_any<Op, A> || requires {
-  { Op::identity() } -> std::same_as<A>;
+  { Op::identity() } -> std::convertible_to<A>;
 };
 template <class Op, class A>
   requires has_identity<Op, A>
