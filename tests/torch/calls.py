@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -124,6 +125,20 @@ def check_moves(rank, ranks):
     out = torch.empty(sum(received), 3)
     dist.all_to_all_single(out, torch.full((sum(sent), 3), float(rank)), received, sent)
     expect(out, torch.arange(float(ranks)).repeat_interleave(rank)[:, None].expand(-1, 3), "all_to_all_single with splits")
+    everything = torch.arange(float(ranks))
+    dist.all_to_all_single(everything, everything)
+    expect(everything, torch.full((ranks,), float(rank)), "all_to_all_single in place")
+    out = torch.empty(2 * ranks)  # one rank passes splits
+    dist.all_to_all_single(out, torch.full((2 * ranks,), float(rank)), [2] * ranks if rank == 0 else None)
+    expect(out, torch.arange(float(ranks)).repeat_interleave(2), "all_to_all_single with splits on one rank")
+    overlapping = torch.ones(10 * ranks)
+    dist.reduce_scatter_tensor(overlapping[:10], overlapping)
+    expect(overlapping[:10], torch.full((10,), float(ranks)), "reduce_scatter_tensor into its input")
+    lists = [[torch.empty(3), torch.empty(2)] for _ in range(ranks)]
+    dist.all_gather_coalesced(lists, [torch.full((3,), float(rank)), torch.full((2,), float(-rank))])
+    for r in range(ranks):
+        expect(lists[r][0], torch.full((3,), float(r)), "all_gather_coalesced")
+        expect(lists[r][1], torch.full((2,), float(-r)), "all_gather_coalesced, second")
     out = [torch.empty(rank + 1) for _ in range(ranks)]
     dist.all_to_all(out, [torch.full((q + 1,), float(rank)) for q in range(ranks)])
     for r in range(ranks):
@@ -161,6 +176,59 @@ def check_async(rank, ranks):
     work = dist.barrier(async_op=True)
     while not work.is_completed():
         pass
+
+
+def check_dropped(rank, ranks):
+    """A call ends, and its tensors live as long, although nobody keeps its work; its result is there after a later call."""
+    if ranks == 1:
+        return
+    long, matrix = torch.ones(5_000_000), torch.ones(10, 10)
+    dist.all_reduce(long, async_op=True)
+    dist.all_reduce(matrix.t()[1:], async_op=True)
+    del long
+    dist.barrier()
+    expect(matrix[:, 0], torch.ones(10), "beside a call that was dropped")
+    expect(matrix[:, 1:], torch.full((10, 9), float(ranks)), "the result of a call that was dropped")
+    right, left = (rank + 1) % ranks, (rank - 1) % ranks
+    dist.isend(torch.full((100_000,), float(rank)), right)
+    got = torch.empty(100_000)
+    dist.recv(got, left)
+    expect(got, torch.full((100_000,), float(left)), "a message that was dropped")
+
+
+def check_futures(rank, ranks):
+    for _ in range(300):
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        future = work.get_future()
+        work.wait()
+        assert future.done()
+        expect(future.value()[0], torch.full((3,), float(ranks)), "the value of a future")
+    # Callbacks may wait for further calls.
+    within = lambda f: dist.all_reduce(torch.ones(4), async_op=True).get_future().wait()[0] + f.value()[0]
+    future = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(within)
+    expect(future.wait(), torch.full((4,), 2.0 * ranks), "a future within a callback")
+    for _ in range(5):  # a group may be destroyed while there are futures
+        group = dist.new_group()
+        futures = [dist.all_reduce(torch.ones(50), group=group, async_op=True).get_future() for _ in range(3)]
+        works = [dist.all_reduce(torch.ones(50), group=group, async_op=True) for _ in range(3)]
+        dist.destroy_process_group(group)
+        for one in futures + works:
+            one.wait()
+
+
+def check_modes(rank, ranks):
+    """Results are copied to parameters and inference tensors too, whichever thread does so."""
+    parameter = torch.nn.Parameter(torch.full((2, 3), float(rank)).t())
+    dist.broadcast(parameter, ranks - 1)
+    expect(parameter.detach(), torch.full((3, 2), ranks - 1.0), "broadcast to a parameter")
+    with torch.no_grad():
+        dist.all_reduce(parameter.t()[:, 1:], async_op=True).get_future().wait()
+    with torch.inference_mode():
+        data = torch.full((2, 3), float(rank))
+        dist.broadcast(data.t(), ranks - 1, async_op=True).get_future().wait()
+        expect(data, torch.full((2, 3), ranks - 1.0), "broadcast to an inference tensor")
+        every = [torch.empty(2, 3) for _ in range(ranks)]
+        dist.all_gather(every, data, async_op=True).get_future().wait()
 
 
 def check_messages(rank, ranks):
@@ -241,6 +309,12 @@ def check_training(rank, ranks):
         dist.broadcast(first, 0)
         expect(first, other.detach(), "the same bits on all ranks")
 
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+    compressed = torch.nn.parallel.DistributedDataParallel(model().float())
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2, min_compression_rate=1)
+    compressed.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    train(compressed, inputs[8 * rank:8 * (rank + 1)].float(), targets[8 * rank:8 * (rank + 1)].float())
+
     from torch.distributed.fsdp import fully_shard
     sharded = model()
     fully_shard(sharded, mesh=dist.init_device_mesh("cpu", (ranks,)))
@@ -252,10 +326,16 @@ def check_training(rank, ranks):
 def check_refused(rank, ranks):
     expect_error("no reduction by BAND of tensors of type Float", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND))
     expect_error("no reduction by AVG of tensors of type Int", lambda: dist.all_reduce(torch.ones(2).int(), dist.ReduceOp.AVG))
+    uneven = [torch.ones(r) for r in range(1, ranks + 1)]
+    expect_error("all_gather has 5 elements, but", lambda: dist.all_gather_into_tensor(torch.ones(5), torch.ones(3)))
+    if ranks > 1:
+        expect_error("reduce_scatter of tensors of 2 and 1 elements", lambda: dist.reduce_scatter(torch.ones(1), uneven))
+        if rank == 0:
+            expect_error("scatter of tensors of 2 and 1 elements", lambda: dist.scatter(torch.ones(1), uneven))
     if ranks > 1:
         group, slow = dist.new_group(), dist.new_group(timeout=datetime.timedelta(seconds=5))
         dist.barrier()  # all have them
-        expect_error("ranks disagree in call #1: rank 0 calls all_reduce of 2 float",
+        expect_error("ranks disagree in call #1",
                      lambda: dist.all_reduce(torch.ones(2 + rank % 2), group=group))
         if rank == 0:
             expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
@@ -268,12 +348,19 @@ def main():
     dist.init_process_group("tutti")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     assert dist.get_backend() == "tutti"
-    for check in (check_reductions, check_moves, check_gaps, check_async, check_messages, check_objects, check_groups, check_training,
+    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_futures, check_modes, check_messages, check_objects, check_groups, check_training,
                   check_refused):
         check(rank, ranks)
         dist.barrier()
         if rank == 0 and os.environ.get("VERBOSE"):
             print(f"{check.__name__}: passed on {ranks} ranks", flush=True)
+    if os.fork() == 0:
+        sys.exit(0)  # a child ends, although it has none of its parent's threads
+    assert os.wait()[1] == 0
+    for _ in range(3):  # processes may meet again
+        dist.destroy_process_group()
+        dist.init_process_group("tutti")
+        dist.barrier()
     dist.destroy_process_group()
     print(f"rank {rank} of {ranks} has passed")
 

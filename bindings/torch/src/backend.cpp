@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend.hpp"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
@@ -11,6 +12,8 @@
 #include <random>
 #include <utility>
 
+#include "drivers.hpp"
+#include "interpreter.hpp"
 #include "tutti/launch/meeting.hpp"
 
 namespace tutti_torch {
@@ -20,6 +23,7 @@ std::span<std::byte> bytes(at::Tensor const& t) { return {static_cast<std::byte*
 std::span<std::byte const> input_bytes(at::Tensor const& t) { return bytes(t); }
 
 void expect_on_host(at::Tensor const& t) {
+  TORCH_CHECK(t.layout() == at::kStrided, "tutti: a tensor is sparse; pass a dense one");
   TORCH_CHECK(t.device().is_cpu(), "tutti: a tensor is on ", t.device(),
               ", but this backend takes CPU tensors; use \"cpu:tutti,cuda:nccl\" for both");
 }
@@ -31,9 +35,16 @@ at::Tensor const& only(std::vector<at::Tensor> const& list) {
 // Contiguous tensors in place of those of a call, which live until its end.
 class staging {
  public:
-  explicit staging(started& call) : call_(call) {}
+  explicit staging(call& of) : call_(of) {}
 
   at::Tensor input(at::Tensor const& t) { return keep(expect_of_call(t).contiguous()); }
+  // One that shares no memory with the output, but for the block from `first` on, which a call may have in place.
+  at::Tensor input_beside(at::Tensor const& t, at::Tensor const& out, std::size_t first) {
+    at::Tensor const from = input(t);
+    auto const [larger, smaller] = from.nbytes() > out.nbytes() ? std::pair(from, out) : std::pair(out, from);
+    bool const in_place = smaller.data_ptr() == static_cast<std::byte*>(larger.data_ptr()) + first;
+    return in_place || !from.is_alias_of(out) ? from : keep(from.clone());
+  }
   // What the call writes is copied to `t` at its end if `t` is not contiguous.
   at::Tensor output(at::Tensor const& t) {
     expect_of_call(t);
@@ -59,7 +70,8 @@ class staging {
     for (at::Tensor const& t : list) count += expect_of_call(t).numel();
     at::Tensor const flat = keep(at::empty({count}, list.front().options()));
     call_.results.insert(call_.results.end(), list.begin(), list.end());
-    call_.finish = [flat, list] {
+    call_.finish = [flat, list, before = std::move(call_.finish)] {
+      if (before) before();
       std::int64_t at = 0;
       for (at::Tensor const& t : list) {
         at::Tensor(t).copy_(flat.narrow(0, at, t.numel()).view(t.sizes()));
@@ -73,8 +85,8 @@ class staging {
   at::Tensor const& expect_of_call(at::Tensor const& t) {
     expect_on_host(t);
     if (!type_) type_ = t.scalar_type();
-    TORCH_CHECK(*type_ == t.scalar_type(), "tutti: tensors of a call have the types ", *type_, " and ", t.scalar_type(),
-                "; pass tensors of one type");
+    TORCH_CHECK(*type_ == t.scalar_type(), "tutti: the tensors of a call have the types ", *type_, " and ",
+                t.scalar_type(), "; pass tensors of one type");
     return t;
   }
   at::Tensor keep(at::Tensor t) {
@@ -89,13 +101,19 @@ class staging {
     return keep(std::move(made));
   }
 
-  started& call_;
+  call& call_;
   std::optional<at::ScalarType> type_;
 };
 
 void expect_blocks(char const* what, std::size_t given, int ranks) {
   TORCH_CHECK(given == static_cast<std::size_t>(ranks), "tutti: ", what, " has ", given, " tensors for ", ranks,
               " ranks; pass one for each rank");
+}
+
+void expect_equal_sizes(char const* what, std::vector<at::Tensor> const& list, at::Tensor const& other) {
+  for (at::Tensor const& t : list)
+    TORCH_CHECK(t.numel() == other.numel(), "tutti: ", what, " of tensors of ", t.numel(), " and ", other.numel(),
+                " elements; pass tensors of one size");
 }
 
 std::vector<std::size_t> sizes_of(std::vector<at::Tensor> const& list) {
@@ -105,6 +123,15 @@ std::vector<std::size_t> sizes_of(std::vector<at::Tensor> const& list) {
 }
 bool all_equal(std::vector<std::size_t> const& sizes) {
   return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
+}
+
+void gather_to_all(communicator& comm, tutti::options const& with, call& of, std::vector<at::Tensor> const& out,
+                   at::Tensor const& in) {
+  staging stage(of);
+  at::Tensor const from = stage.input(in), to = stage.outputs(out);
+  auto const counts = sizes_of(out);
+  if (all_equal(counts)) of.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(from), bytes(to), with));
+  else of.works.push_back(tutti::all_gather_v(tutti::async(comm), input_bytes(from), bytes(to), counts, {}, with));
 }
 
 // The bytes of each rank's part of a tensor that is split along its first dimension.
@@ -167,7 +194,7 @@ double premultiplier(c10d::ReduceOp const& op) {
 backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout)
     : Backend(rank, size), timeout_(timeout) {
   if (size == 1) {
-    comm_.emplace(std::make_unique<tutti::shm>());
+    group_ = std::make_shared<group>(communicator(std::make_unique<tutti::shm>()));
     return;
   }
   static std::atomic<int> groups{0};
@@ -183,22 +210,37 @@ backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int siz
               "; this backend communicates through shared memory, so start all ranks on one machine");
   throwing_backend_errors([&] {
     tutti::detail::countdown until(timeout);
-    comm_.emplace(tutti::detail::meet_as_rank(found.substr(there.size() + 1), rank, size, until, {}));
+    group_ =
+        std::make_shared<group>(tutti::detail::meet_as_rank(found.substr(there.size() + 1), rank, size, until, {}));
   });
+  // All have read it. A later group of the same store must not.
+  if (rank == 0) store->deleteKey(key);
 }
 
 template <class Start>
 backend::work_handle backend::begin(c10d::OpType what, char const* title, tensors const& inputs,
                                     std::chrono::milliseconds timeout, Start&& start) {
-  started call;
+  std::shared_ptr<group> of;
+  std::shared_ptr<call> one;
   {
     std::lock_guard const lock(starting_);
-    TORCH_CHECK(comm_, "tutti: this process group was shut down");
+    of = group_;
+    TORCH_CHECK(of, "tutti: this process group was shut down");
+    one = std::make_shared<call>(of);
+    of->own(one);
     tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_ : timeout};
-    throwing_backend_errors([&] { start(*comm_, o, call); });
+    at::AutoDispatchBelowADInplaceOrView const below_autograd;
+    try {
+      throwing_backend_errors([&] { start(of->comm, o, *one); });
+    } catch (...) {
+      one->note_started();  // what has been started continues, although nobody waits for it
+      throw;
+    }
+    one->note_started();
     ++calls_;
   }
-  return c10::make_intrusive<work>(rank_, what, title, inputs, std::move(call));
+  of->settle();
+  return c10::make_intrusive<work>(rank_, what, title, inputs, of, std::move(one));
 }
 
 backend::work_handle backend::broadcast(tensors& data, c10d::BroadcastOptions const& o) {
@@ -235,18 +277,28 @@ backend::work_handle backend::reduce(tensors& data, c10d::ReduceOptions const& o
 }
 
 backend::work_handle backend::allgather(std::vector<tensors>& out, tensors& in, c10d::AllgatherOptions const& o) {
-  return begin(
-      c10d::OpType::ALLGATHER, "tutti:all_gather", in, o.timeout, [&](auto& comm, auto const& with, auto& call) {
-        TORCH_CHECK(out.size() == 1, "tutti: all_gather takes one list of outputs");
-        expect_blocks("the list of outputs of all_gather", out.front().size(), size_);
-        staging stage(call);
-        at::Tensor const from = stage.input(only(in)), to = stage.outputs(out.front());
-        auto const counts = sizes_of(out.front());
-        if (all_equal(counts))
-          call.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(from), bytes(to), with));
-        else
-          call.works.push_back(tutti::all_gather_v(tutti::async(comm), input_bytes(from), bytes(to), counts, {}, with));
-      });
+  return begin(c10d::OpType::ALLGATHER, "tutti:all_gather", in, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 TORCH_CHECK(out.size() == 1, "tutti: all_gather takes one list of outputs");
+                 expect_blocks("the list of outputs of all_gather", out.front().size(), size_);
+                 gather_to_all(comm, with, call, out.front(), only(in));
+               });
+}
+
+backend::work_handle backend::allgather_coalesced(std::vector<tensors>& out, tensors& in,
+                                                  c10d::AllgatherOptions const& o) {
+  return begin(c10d::OpType::ALLGATHER_COALESCED, "tutti:all_gather", in, o.timeout,
+               [&](auto& comm, auto const& with, auto& call) {
+                 expect_blocks("the list of outputs of all_gather_coalesced", out.size(), size_);
+                 for (auto const& list : out)
+                   TORCH_CHECK(list.size() == in.size(), "tutti: all_gather_coalesced has ", list.size(),
+                               " outputs of a rank for ", in.size(), " inputs");
+                 for (std::size_t i = 0; i < in.size(); ++i) {
+                   tensors of_all;
+                   for (auto const& list : out) of_all.push_back(list[i]);
+                   gather_to_all(comm, with, call, of_all, in[i]);
+                 }
+               });
 }
 
 backend::work_handle backend::_allgather_base(at::Tensor& out, at::Tensor& in, c10d::AllgatherOptions const& o) {
@@ -256,16 +308,19 @@ backend::work_handle backend::_allgather_base(at::Tensor& out, at::Tensor& in, c
 
 backend::work_handle backend::allgather_into_tensor_coalesced(tensors& out, tensors& in,
                                                               c10d::AllgatherOptions const& o) {
-  return begin(c10d::OpType::_ALLGATHER_BASE, "tutti:all_gather", in, o.timeout,
-               [&](auto& comm, auto const& with, auto& call) {
-                 TORCH_CHECK(out.size() == in.size(), "tutti: all_gather has ", out.size(), " outputs for ", in.size(),
-                             " inputs");
-                 for (std::size_t i = 0; i < in.size(); ++i) {
-                   staging stage(call);
-                   at::Tensor const from = stage.input(in[i]), to = stage.output(out[i]);
-                   call.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(from), bytes(to), with));
-                 }
-               });
+  return begin(
+      c10d::OpType::_ALLGATHER_BASE, "tutti:all_gather", in, o.timeout, [&](auto& comm, auto const& with, auto& call) {
+        TORCH_CHECK(out.size() == in.size(), "tutti: all_gather has ", out.size(), " outputs for ", in.size(),
+                    " inputs");
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          staging stage(call);
+          TORCH_CHECK(out[i].numel() == in[i].numel() * size_, "tutti: the output of all_gather has ", out[i].numel(),
+                      " elements, but ", size_, " inputs of ", in[i].numel(), " have ", in[i].numel() * size_);
+          at::Tensor const to = stage.output(out[i]);
+          at::Tensor const from = stage.input_beside(in[i], to, in[i].nbytes() * static_cast<std::size_t>(rank_));
+          call.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(from), bytes(to), with));
+        }
+      });
 }
 
 backend::work_handle backend::gather(std::vector<tensors>& out, tensors& in, c10d::GatherOptions const& o) {
@@ -276,6 +331,7 @@ backend::work_handle backend::gather(std::vector<tensors>& out, tensors& in, c10
     if (rank_ == o.rootRank) {
       TORCH_CHECK(out.size() == 1, "tutti: the root of gather takes one list of outputs");
       expect_blocks("the list of outputs of gather", out.front().size(), size_);
+      expect_equal_sizes("gather", out.front(), from);
       to = bytes(stage.outputs(out.front()));
     }
     call.works.push_back(tutti::gather(tutti::async(comm), input_bytes(from), to, static_cast<int>(o.rootRank), with));
@@ -285,13 +341,14 @@ backend::work_handle backend::gather(std::vector<tensors>& out, tensors& in, c10
 backend::work_handle backend::scatter(tensors& out, std::vector<tensors>& in, c10d::ScatterOptions const& o) {
   return begin(c10d::OpType::SCATTER, "tutti:scatter", out, o.timeout, [&](auto& comm, auto const& with, auto& call) {
     staging stage(call);
+    at::Tensor const to = stage.output(only(out));
     std::span<std::byte const> from;
     if (rank_ == o.rootRank) {
       TORCH_CHECK(in.size() == 1, "tutti: the root of scatter passes one list of inputs");
       expect_blocks("the list of inputs of scatter", in.front().size(), size_);
+      expect_equal_sizes("scatter", in.front(), to);
       from = input_bytes(stage.inputs(in.front()));
     }
-    at::Tensor const to = stage.output(only(out));
     call.works.push_back(tutti::scatter(tutti::async(comm), from, bytes(to), static_cast<int>(o.rootRank), with));
   });
 }
@@ -302,6 +359,7 @@ backend::work_handle backend::reduce_scatter(tensors& out, std::vector<tensors>&
                [&](auto& comm, auto const& with, auto& call) {
                  TORCH_CHECK(in.size() == 1, "tutti: reduce_scatter takes one list of inputs");
                  expect_blocks("the list of inputs of reduce_scatter", in.front().size(), size_);
+                 expect_equal_sizes("reduce_scatter", in.front(), only(out));
                  staging stage(call);
                  at::Tensor const from = stage.inputs(in.front()), to = stage.output(only(out));
                  call.works.push_back(start_reduce_scatter(comm, from, to, o.reduceOp, with));
@@ -322,7 +380,8 @@ backend::work_handle backend::reduce_scatter_tensor_coalesced(tensors& out, tens
                              in.size(), " inputs");
                  for (std::size_t i = 0; i < in.size(); ++i) {
                    staging stage(call);
-                   at::Tensor const from = stage.input(in[i]), to = stage.output(out[i]);
+                   at::Tensor const to = stage.output(out[i]);
+                   at::Tensor const from = stage.input_beside(in[i], to, to.nbytes() * static_cast<std::size_t>(rank_));
                    call.works.push_back(start_reduce_scatter(comm, from, to, o.reduceOp, with));
                  }
                });
@@ -333,14 +392,13 @@ backend::work_handle backend::alltoall_base(at::Tensor& out, at::Tensor& in, std
   return begin(
       c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", {in}, o.timeout, [&](auto& comm, auto const& with, auto& call) {
         staging stage(call);
-        at::Tensor const from = stage.input(in), to = stage.output(out);
+        at::Tensor const to = stage.output(out);
+        at::Tensor const from = stage.input(in.is_alias_of(to) ? in.clone() : in);
         auto const sent = split_sizes(from, in_splits, size_, "input");
         auto const received = split_sizes(to, out_splits, size_, "output");
-        if (in_splits.empty() && out_splits.empty())
-          call.works.push_back(tutti::all_to_all(tutti::async(comm), input_bytes(from), bytes(to), with));
-        else
-          call.works.push_back(
-              tutti::all_to_all_v(tutti::async(comm), input_bytes(from), sent, bytes(to), received, {}, {}, with));
+        // Another rank may pass splits where this one passes none.
+        call.works.push_back(
+            tutti::all_to_all_v(tutti::async(comm), input_bytes(from), sent, bytes(to), received, {}, {}, with));
       });
 }
 
@@ -375,7 +433,7 @@ backend::work_handle backend::send(tensors& data, int to, int tag) {
 backend::work_handle backend::recv(tensors& data, int from, int tag) {
   return begin(c10d::OpType::RECV, "tutti:recv", data, c10d::kUnsetTimeout,
                [&](auto& comm, auto const& with, auto& call) {
-                 at::Tensor const t = staging(call).output(only(data));
+                 at::Tensor const t = staging(call).in_place(only(data));
                  call.receive = tutti::irecv(comm, bytes(t), from, tag, with);
                });
 }
@@ -383,26 +441,32 @@ backend::work_handle backend::recv(tensors& data, int from, int tag) {
 backend::work_handle backend::recvAnysource(tensors& data, int tag) {
   return begin(c10d::OpType::RECVANYSOURCE, "tutti:recv", data, c10d::kUnsetTimeout,
                [&](auto& comm, auto const& with, auto& call) {
-                 at::Tensor const t = staging(call).output(only(data));
+                 at::Tensor const t = staging(call).in_place(only(data));
                  call.receive = tutti::irecv(comm, bytes(t), tutti::any_source, tag, with);
                });
 }
 
 void backend::abort() {
+  without_interpreter_lock const others_run;
   std::lock_guard const lock(starting_);
-  if (comm_) comm_->revoke("torch.distributed aborted the process group");
+  if (group_) group_->comm.revoke("torch.distributed aborted the process group");
 }
 
 void backend::shutdown() {
-  std::lock_guard const lock(starting_);
-  comm_.reset();
+  without_interpreter_lock const others_run;
+  std::shared_ptr<group> of;
+  {
+    std::lock_guard const lock(starting_);
+    of = std::move(group_);
+  }
+  if (of) of->finish_all();
 }
 
 namespace {
 
 c10::intrusive_ptr<c10d::Backend> create(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size,
                                          std::chrono::duration<float> timeout) {
-  pybind11::gil_scoped_release const others_run;
+  without_interpreter_lock const others_run;
   return c10::make_intrusive<backend>(store, rank, size,
                                       std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
 }
@@ -412,6 +476,10 @@ c10::intrusive_ptr<c10d::Backend> create(c10::intrusive_ptr<c10d::Store> const& 
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "The backend \"tutti\" of torch.distributed";
+  m.def("stop_driving", [] {
+    tutti_torch::without_interpreter_lock const others_run;
+    tutti_torch::stop_driving();
+  });
   m.def("create", &tutti_torch::create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
         pybind11::arg("timeout"));
 }

@@ -7,8 +7,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +24,7 @@ class backend : public c10d::Backend {
 
   // All ranks of the group create it. They meet under a name that rank 0 leaves in the store.
   backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout);
+  ~backend() override { shutdown(); }
 
   std::string const getBackendName() const override { return "tutti"; }
   c10::intrusive_ptr<Options> getBackendOptions() override {
@@ -38,6 +39,7 @@ class backend : public c10d::Backend {
   work_handle reduce(tensors& data, c10d::ReduceOptions const& o) override;
   work_handle allgather(std::vector<tensors>& out, tensors& in, c10d::AllgatherOptions const& o) override;
   work_handle _allgather_base(at::Tensor& out, at::Tensor& in, c10d::AllgatherOptions const& o) override;
+  work_handle allgather_coalesced(std::vector<tensors>& out, tensors& in, c10d::AllgatherOptions const& o) override;
   work_handle allgather_into_tensor_coalesced(tensors& out, tensors& in, c10d::AllgatherOptions const& o) override;
   work_handle gather(std::vector<tensors>& out, tensors& in, c10d::GatherOptions const& o) override;
   work_handle scatter(tensors& out, std::vector<tensors>& in, c10d::ScatterOptions const& o) override;
@@ -57,16 +59,17 @@ class backend : public c10d::Backend {
 
   // Ends the calls of all ranks with an error.
   void abort() override;
+  // Waits for the calls in flight.
   void shutdown() override;
 
  private:
-  // Starts a call by start(comm, options, call), one call at a time, because calls start in the same order on all ranks.
+  // Starts a call by start(comm, options, call), one at a time, because calls start in the same order on all ranks.
   template <class Start>
   work_handle begin(c10d::OpType what, char const* title, tensors const& inputs, std::chrono::milliseconds timeout,
                     Start&& start);
 
   std::mutex starting_;
-  std::optional<communicator> comm_;
+  std::shared_ptr<group> group_;
   std::chrono::milliseconds timeout_;
   std::uint64_t calls_ = 0;
 };

@@ -6,8 +6,11 @@
 
     dist.init_process_group("tutti")  # in place of "gloo"
 """
+import atexit
+
 import torch.distributed
 
 from . import _backend
 
 torch.distributed.Backend.register_backend("tutti", _backend.create, devices=["cpu"])
+atexit.register(_backend.stop_driving)
