@@ -80,7 +80,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::broadcast(comm, data, roles::leader);
 #elif TUTTI_CASE == 21  // expect: options are any of {.algorithm
   tutti::all_reduce(comm, data, {.algorihm = tutti::algorithm_id::ring});
-#elif TUTTI_CASE == 22  // expect: it is gather_v(communicator, input, output, counts, offsets or {}, root, options)
+#elif TUTTI_CASE == 22  // expect: it is gather_v(communicator, input [, output, counts, offsets or {}], root, options)
   tutti::gather_v(comm, data, std::span(data), counts, {.timeout = std::chrono::seconds(3)});
 #elif TUTTI_CASE == 23  // expect: an algorithm before the arguments is named by its type
   tutti::all_reduce<tutti::algorithm_id::ring>(comm, data);

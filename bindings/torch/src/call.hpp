@@ -17,11 +17,10 @@
 #include <optional>
 #include <vector>
 
-#include "tutti/tutti.hpp"
+#include "communicator.hpp"
 
 namespace tutti_torch {
 
-using communicator = tutti::communicator<tutti::shm>;
 using future_handle = c10::intrusive_ptr<c10::ivalue::Future>;
 
 class call;

@@ -10,11 +10,9 @@
 #include <span>
 #include <type_traits>
 
-#include "tutti/tutti.hpp"
+#include "communicator.hpp"
 
 namespace tutti_torch {
-
-using communicator = tutti::communicator<tutti::shm>;
 
 // Each starts a collective of contiguous tensors. The implementations are in sources of their own, because each is compiled for every
 // type and operation.
