@@ -60,20 +60,22 @@ TUTTI_INLINE std::string observer::fixed(double number) {
 }
 
 TUTTI_INLINE void observer::print() const {
-  std::string out = join({"tutti: calls of ", title_, "\n"});
+  std::string rows;
   char line[160];
-  std::snprintf(line, sizeof line, "%-16s %10s %16s %12s %12s %12s\n", "collective", "calls", "bytes", "total ms",
-                "mean us", "longest us");
-  out += line;
   for (collective const what : every_collective) {
     call_statistics const s = of(what);
     if (s.calls == 0) continue;
     std::snprintf(line, sizeof line, "%-16s %10llu %16llu %12.3f %12.3f %12.3f\n", std::string(name(what)).c_str(),
                   static_cast<unsigned long long>(s.calls), static_cast<unsigned long long>(s.bytes),
                   in_us(s.total) * 1e-3, in_us(s.total) / static_cast<double>(s.calls), in_us(s.longest));
-    out += line;
+    rows += line;
   }
-  std::fputs(out.c_str(), stderr);
+  if (rows.empty()) return;
+  std::snprintf(line, sizeof line, "%-16s %10s %16s %12s %12s %12s\n", "collective", "calls", "bytes", "total ms",
+                "mean us", "longest us");
+  // The number that logs and records show; %.0d prints nothing for 0.
+  std::fprintf(stderr, at_.number == 0 ? "tutti: calls of %s%.0d\n%s%s" : "tutti: calls of %s, group %d\n%s%s",
+               title_.c_str(), at_.number, line, rows.c_str());
 }
 
 }  // namespace tutti::detail
