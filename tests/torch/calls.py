@@ -4,6 +4,7 @@ import datetime
 import itertools
 import os
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
@@ -134,6 +135,13 @@ def check_moves(rank, ranks):
     overlapping = torch.ones(10 * ranks)
     dist.reduce_scatter_tensor(overlapping[:10], overlapping)
     expect(overlapping[:10], torch.full((10,), float(ranks)), "reduce_scatter_tensor into its input")
+    from_numpy = torch.ones(10 * ranks).numpy()  # one memory, two storages
+    overlapping = torch.from_numpy(from_numpy[:10])
+    dist.reduce_scatter_tensor(overlapping, torch.from_numpy(from_numpy))
+    expect(overlapping, torch.full((10,), float(ranks)), "reduce_scatter_tensor into memory of its input")
+    number = torch.empty(2, dtype=torch.complex64)
+    dist.reduce_scatter_tensor(number, torch.full((2 * ranks,), complex(1, rank)))
+    expect(number, torch.full((2,), complex(ranks, ranks * (ranks - 1) / 2)), "reduce_scatter_tensor of complex")
     lists = [[torch.empty(3), torch.empty(2)] for _ in range(ranks)]
     dist.all_gather_coalesced(lists, [torch.full((3,), float(rank)), torch.full((2,), float(-rank))])
     for r in range(ranks):
@@ -156,6 +164,10 @@ def check_gaps(rank, ranks):
     turned = torch.full((3, 4), float(rank)).t()
     dist.broadcast(turned, ranks - 1)
     expect(turned, torch.full((4, 3), ranks - 1.0), "broadcast of a transposed matrix")
+    negated = torch._neg_view(torch.tensor([1.0 + rank]))  # its memory has the other sign
+    every = torch.empty(ranks)
+    dist.all_gather_into_tensor(every, negated)
+    expect(every, -torch.arange(1.0, ranks + 1), "all_gather of a view that negates")
     wide = torch.zeros(4 * ranks, 2)
     dist.all_gather_into_tensor(wide[:, 1], torch.full((4,), float(rank)))
     expect(wide[:, 1], torch.arange(float(ranks)).repeat_interleave(4), "all_gather into a column")
@@ -214,6 +226,21 @@ def check_futures(rank, ranks):
         dist.destroy_process_group(group)
         for one in futures + works:
             one.wait()
+
+
+def check_locks(rank, ranks):
+    """Callbacks do not run in calls of the program, which may hold locks that they need."""
+    lock = threading.Lock()
+
+    def callback(future):
+        with lock:
+            return future.value()[0]
+
+    for _ in range(50):
+        future = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(callback)
+        with lock:
+            dist.all_reduce(torch.ones(3))
+        expect(future.wait(), torch.full((4,), float(ranks)), "a callback")
 
 
 def check_modes(rank, ranks):
@@ -326,6 +353,12 @@ def check_training(rank, ranks):
 def check_refused(rank, ranks):
     expect_error("no reduction by BAND of tensors of type Float", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND))
     expect_error("no reduction by AVG of tensors of type Int", lambda: dist.all_reduce(torch.ones(2).int(), dist.ReduceOp.AVG))
+    turned = torch.zeros(3, 4).t()  # nothing is copied to the output of a call that is refused
+    expect_error("no reduction by BAND", lambda: dist.all_reduce(turned, dist.ReduceOp.BAND))
+    turned.fill_(7)
+    dist.barrier()
+    expect(turned, torch.full((4, 3), 7.0), "after a call that was refused")
+    expect_error("share their memory", lambda: dist.all_reduce(torch.ones(1).expand(3)))
     uneven = [torch.ones(r) for r in range(1, ranks + 1)]
     expect_error("all_gather has 5 elements, but", lambda: dist.all_gather_into_tensor(torch.ones(5), torch.ones(3)))
     if ranks > 1:
@@ -348,7 +381,7 @@ def main():
     dist.init_process_group("tutti")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     assert dist.get_backend() == "tutti"
-    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_futures, check_modes, check_messages, check_objects, check_groups, check_training,
+    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_training,
                   check_refused):
         check(rank, ranks)
         dist.barrier()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend.hpp"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 #include <pybind11/chrono.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -27,36 +29,49 @@ void expect_on_host(at::Tensor const& t) {
   TORCH_CHECK(t.device().is_cpu(), "tutti: a tensor is on ", t.device(),
               ", but this backend takes CPU tensors; use \"cpu:tutti,cuda:nccl\" for both");
 }
+void expect_writable(at::Tensor const& t) {
+  TORCH_CHECK(at::has_internal_overlap(t) != at::MemOverlap::Yes,
+              "tutti: several elements of an output share their memory, as after expand(); pass a clone");
+}
 at::Tensor const& only(std::vector<at::Tensor> const& list) {
   TORCH_CHECK(list.size() == 1, "tutti: a call takes one tensor of each rank, but got ", list.size());
   return list.front();
 }
 
-// Contiguous tensors in place of those of a call, which live until its end.
+// Whether its elements are its memory, in order: those of a view by conj() are not conjugated there.
+bool lies_flat(at::Tensor const& t) { return t.is_contiguous() && !t.is_conj() && !t.is_neg(); }
+bool overlap(at::Tensor const& a, at::Tensor const& b) {
+  std::less<> const before;
+  return !bytes(a).empty() && !bytes(b).empty() && before(bytes(a).data(), bytes(b).data() + b.nbytes()) &&
+         before(bytes(b).data(), bytes(a).data() + a.nbytes());
+}
+at::Tensor flat_copy(at::Tensor const& t) { return at::empty(t.sizes(), t.options()).copy_(t); }
+
+// Tensors that lie flat in place of those of a call, which live until its end.
 class staging {
  public:
   explicit staging(call& of) : call_(of) {}
 
-  at::Tensor input(at::Tensor const& t) { return keep(expect_of_call(t).contiguous()); }
+  at::Tensor input(at::Tensor const& t) { return keep(lies_flat(expect_of_call(t)) ? t : flat_copy(t)); }
   // One that shares no memory with the output, but for the block from `first` on, which a call may have in place.
   at::Tensor input_beside(at::Tensor const& t, at::Tensor const& out, std::size_t first) {
     at::Tensor const from = input(t);
     auto const [larger, smaller] = from.nbytes() > out.nbytes() ? std::pair(from, out) : std::pair(out, from);
     bool const in_place = smaller.data_ptr() == static_cast<std::byte*>(larger.data_ptr()) + first;
-    return in_place || !from.is_alias_of(out) ? from : keep(from.clone());
+    return in_place || !overlap(from, out) ? from : keep(flat_copy(from));
   }
   // What the call writes is copied to `t` at its end if `t` is not contiguous.
   at::Tensor output(at::Tensor const& t) {
-    expect_of_call(t);
+    expect_writable(expect_of_call(t));
     call_.results.push_back(t);
-    if (t.is_contiguous()) return keep(t);
+    if (lies_flat(t)) return keep(t);
     return copied_at_end(at::empty(t.sizes(), t.options()), t);
   }
   at::Tensor in_place(at::Tensor const& t) {
-    expect_of_call(t);
+    expect_writable(expect_of_call(t));
     call_.results.push_back(t);
-    if (t.is_contiguous()) return keep(t);
-    return copied_at_end(t.contiguous(), t);
+    if (lies_flat(t)) return keep(t);
+    return copied_at_end(flat_copy(t), t);
   }
   // One after another.
   at::Tensor inputs(std::vector<at::Tensor> const& list) {
@@ -123,6 +138,11 @@ std::vector<std::size_t> sizes_of(std::vector<at::Tensor> const& list) {
 }
 bool all_equal(std::vector<std::size_t> const& sizes) {
   return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
+}
+
+// Complex numbers as pairs, where that gives the same.
+at::Tensor reals(at::Tensor const& t, c10d::ReduceOp const& op) {
+  return t.is_complex() && c10d::isComplexViewAsRealAllowed(op) ? at::view_as_real(t) : t;
 }
 
 void gather_to_all(communicator& comm, tutti::options const& with, call& of, std::vector<at::Tensor> const& out,
@@ -228,12 +248,16 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
     TORCH_CHECK(of, "tutti: this process group was shut down");
     one = std::make_shared<call>(of);
     of->own(one);
-    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_ : timeout};
+    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout};
     at::AutoDispatchBelowADInplaceOrView const below_autograd;
     try {
       throwing_backend_errors([&] { start(of->comm, o, *one); });
     } catch (...) {
-      one->note_started();  // what has been started continues, although nobody waits for it
+      // What has been started continues, and uses the tensors, but nobody gets results.
+      one->finish = {};
+      one->results.clear();
+      one->note_started();
+      if (one->works.empty()) of->disown(*one);
       throw;
     }
     one->note_started();
@@ -246,7 +270,9 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
 backend::work_handle backend::broadcast(tensors& data, c10d::BroadcastOptions const& o) {
   return begin(
       c10d::OpType::BROADCAST, "tutti:broadcast", data, o.timeout, [&](auto& comm, auto const& with, auto& call) {
-        at::Tensor const t = staging(call).in_place(only(data));
+        staging stage(call);
+        at::Tensor const t = rank_ == o.rootRank ? stage.input(only(data)) : stage.in_place(only(data));
+        call.results = data;
         call.works.push_back(tutti::broadcast(tutti::async(comm), bytes(t), static_cast<int>(o.rootRank), with));
       });
 }
@@ -362,7 +388,8 @@ backend::work_handle backend::reduce_scatter(tensors& out, std::vector<tensors>&
                  expect_equal_sizes("reduce_scatter", in.front(), only(out));
                  staging stage(call);
                  at::Tensor const from = stage.inputs(in.front()), to = stage.output(only(out));
-                 call.works.push_back(start_reduce_scatter(comm, from, to, o.reduceOp, with));
+                 call.works.push_back(
+                     start_reduce_scatter(comm, reals(from, o.reduceOp), reals(to, o.reduceOp), o.reduceOp, with));
                });
 }
 
@@ -382,7 +409,8 @@ backend::work_handle backend::reduce_scatter_tensor_coalesced(tensors& out, tens
                    staging stage(call);
                    at::Tensor const to = stage.output(out[i]);
                    at::Tensor const from = stage.input_beside(in[i], to, to.nbytes() * static_cast<std::size_t>(rank_));
-                   call.works.push_back(start_reduce_scatter(comm, from, to, o.reduceOp, with));
+                   call.works.push_back(
+                       start_reduce_scatter(comm, reals(from, o.reduceOp), reals(to, o.reduceOp), o.reduceOp, with));
                  }
                });
 }
@@ -393,7 +421,7 @@ backend::work_handle backend::alltoall_base(at::Tensor& out, at::Tensor& in, std
       c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", {in}, o.timeout, [&](auto& comm, auto const& with, auto& call) {
         staging stage(call);
         at::Tensor const to = stage.output(out);
-        at::Tensor const from = stage.input(in.is_alias_of(to) ? in.clone() : in);
+        at::Tensor const given = stage.input(in), from = overlap(given, to) ? stage.input(flat_copy(given)) : given;
         auto const sent = split_sizes(from, in_splits, size_, "input");
         auto const received = split_sizes(to, out_splits, size_, "output");
         // Another rank may pass splits where this one passes none.

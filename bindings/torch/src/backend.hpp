@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -28,7 +29,7 @@ class backend : public c10d::Backend {
 
   std::string const getBackendName() const override { return "tutti"; }
   c10::intrusive_ptr<Options> getBackendOptions() override {
-    return c10::make_intrusive<Options>(getBackendName(), timeout_);
+    return c10::make_intrusive<Options>(getBackendName(), timeout_.load());
   }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
@@ -70,8 +71,8 @@ class backend : public c10d::Backend {
 
   std::mutex starting_;
   std::shared_ptr<group> group_;
-  std::chrono::milliseconds timeout_;
-  std::uint64_t calls_ = 0;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<std::uint64_t> calls_ = 0;
 };
 
 }  // namespace tutti_torch

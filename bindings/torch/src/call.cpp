@@ -28,23 +28,27 @@ void group::own(std::shared_ptr<call> one) {
   calls_.push_back(std::move(one));
 }
 
-std::list<std::shared_ptr<call>> group::take(bool all) {
-  std::list<std::shared_ptr<call>> taken;
+void group::disown(call const& one) {
+  std::list<std::shared_ptr<call>> removed;  // destroyed after the lock is given back
   std::lock_guard const lock(mutex_);
-  for (auto i = calls_.begin(); i != calls_.end();) {
-    auto const next = std::next(i);
-    if (all || (*i)->works_have_ended()) taken.splice(taken.end(), calls_, i);
-    i = next;
-  }
-  return taken;
+  auto const found = std::ranges::find(calls_, &one, &std::shared_ptr<call>::get);
+  if (found != calls_.end()) removed.splice(removed.end(), calls_, found);
+}
+
+std::vector<std::shared_ptr<call>> group::in_flight(bool all) {
+  std::vector<std::shared_ptr<call>> out;
+  std::lock_guard const lock(mutex_);
+  for (auto const& one : calls_)
+    if (all || one->works_have_ended()) out.push_back(one);
+  return out;
 }
 
 void group::settle() {
-  for (auto const& one : take(false)) one->drive(std::nullopt);
+  for (auto const& one : in_flight(false)) one->drive(std::nullopt);
 }
 
 void group::finish_all() {
-  for (auto const& one : take(true)) one->drive(std::nullopt);
+  for (auto const& one : in_flight(true)) one->drive(std::nullopt);
 }
 
 bool call::works_have_ended() const noexcept {
@@ -70,17 +74,23 @@ bool call::drive(std::optional<std::chrono::nanoseconds> limit) {
   }
   std::exception_ptr thrown;
   auto const until = std::chrono::steady_clock::now() + limit.value_or(std::chrono::nanoseconds(0));
-  try {
-    auto const ends = [&](tutti::work one) {
+  auto const ends = [&](tutti::work one) {
+    try {
       if (!limit) return one.wait(), true;
       if (limit->count() == 0) return one.test();
       return one.wait(std::max<std::chrono::nanoseconds>(until - std::chrono::steady_clock::now(), {}));
-    };
+    } catch (...) {  // the other works may go on, and use the tensors
+      if (!one.done()) throw;
+      if (!thrown) thrown = as_backend_error(std::current_exception());
+      return true;
+    }
+  };
+  try {
     for (tutti::work const& one : works)
       if (!ends(one)) return false;
     if (receive && !ends(*receive)) return false;
   } catch (...) {
-    thrown = as_backend_error(std::current_exception());
+    if (!thrown) thrown = as_backend_error(std::current_exception());
   }
   end(std::move(thrown));
   return true;
@@ -102,22 +112,36 @@ void call::end(std::exception_ptr thrown) {
   } catch (...) {
     thrown = std::current_exception();
   }
-  finish = {};
-  used.clear();
-  future_handle future;
+  auto const no_more =
+      std::pair(std::exchange(finish, {}), std::exchange(used, {}));  // destroyed when the call is over
   {
     std::lock_guard const lock(mutex_);
     exception_ = std::move(thrown);
     phase_ = over;
-    future = future_;
   }
   ends_.notify_all();
-  if (future) complete(*future);
+  group_->disown(*this);
+}
+
+void call::complete() {
+  drive(std::nullopt);
+  future_handle future;
+  {
+    std::lock_guard const lock(mutex_);
+    if (!future_ || somebody_completes_it_) return;
+    somebody_completes_it_ = true;
+    future = future_;
+  }
+  complete(*future);
 }
 
 void call::complete(c10::ivalue::Future& future) const {
-  if (exception_) future.setError(exception_);
-  else future.markCompleted(c10::IValue(results));
+  try {
+    if (exception_) future.setError(exception_);
+    else future.markCompleted(c10::IValue(results));
+  } catch (std::exception const& e) {
+    TORCH_WARN("tutti: a callback of a future has thrown: ", e.what());
+  }
 }
 
 future_handle call::future(bool& must_be_driven) {
@@ -127,6 +151,7 @@ future_handle call::future(bool& must_be_driven) {
     if (future_) return future_;
     made = future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
     must_be_driven = phase_ != over;
+    somebody_completes_it_ = !must_be_driven;
   }
   if (!must_be_driven) complete(*made);
   return made;

@@ -31,6 +31,7 @@ class group {
   explicit group(communicator comm) : comm(std::move(comm)) {}
 
   void own(std::shared_ptr<call> one);
+  void disown(call const& one);
   // Ends the calls whose works have ended, so that their results are where the program wants them.
   void settle();
   // Waits for all calls, whether or not they succeed.
@@ -39,16 +40,17 @@ class group {
   communicator comm;
 
  private:
-  std::list<std::shared_ptr<call>> take(bool all);
+  std::vector<std::shared_ptr<call>> in_flight(bool all);
 
   std::mutex mutex_;
   std::list<std::shared_ptr<call>> calls_;
 };
 
 // A call ends when a thread sees that its works have: one that waits for it or for a later one, or, once somebody has its future, one of
-// `drivers`. That thread copies the results, and completes the future.
+// `drivers`. That thread copies the results. Only drivers complete futures, because callbacks may take any lock of the program; in a
+// process whose drivers have stopped, the threads that wait do.
 //
-// Callbacks of futures, and destructors of tensors, take the lock of the Python interpreter, so no other lock is held then.
+// Destructors of tensors take the lock of the Python interpreter, so no other lock is held then.
 class call {
  public:
   explicit call(std::shared_ptr<group> of) : group_(std::move(of)) {}
@@ -68,6 +70,9 @@ class call {
   // The same without ending it. Throws nothing.
   void advance(std::chrono::nanoseconds limit) noexcept;
   bool works_have_ended() const noexcept;
+  // Drives it, ends it, and completes its future.
+  void complete();
+  // Whether it has ended, and its future too, if somebody has that.
   bool ended() const;
   std::exception_ptr exception() const;
   // Its future. If the call has not ended and somebody else has not asked before, `must_be_driven`.
@@ -88,6 +93,7 @@ class call {
   enum { running, ending, over } phase_ = running;
   std::exception_ptr exception_;
   future_handle future_;
+  bool somebody_completes_it_ = false;
 };
 
 }  // namespace tutti_torch

@@ -31,10 +31,15 @@ class drivers {
     rests_.wait_for(lock, std::chrono::seconds(10), [&] { return busy_ == 0; });  // a callback may never return
   }
 
+  bool will_complete_some() {
+    std::lock_guard const lock(mutex_);
+    return !stops_ && (!calls_.empty() || busy_ > 0);
+  }
+
  private:
   void start_thread() {
-    ++idle_;
     std::thread([this] { run(); }).detach();
+    ++idle_;  // the thread waits for the lock
   }
 
   void run() {
@@ -48,7 +53,7 @@ class drivers {
       is_driven_ = false;
       may_drive_.notify_one();
       lock.unlock();
-      for (auto const& one : ended) one->drive(std::nullopt);
+      for (auto const& one : ended) one->complete();
       ended.clear();
       lock.lock();
       --busy_;
@@ -94,5 +99,7 @@ void drive_in_background(std::shared_ptr<call> one) {
 }
 
 void stop_driving() { all->stop(); }
+
+bool futures_are_driven() { return all->will_complete_some(); }
 
 }  // namespace tutti_torch

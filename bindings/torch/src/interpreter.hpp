@@ -2,9 +2,7 @@
 // The lock of the Python interpreter.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
-#include <optional>
+#include <torch/csrc/python_headers.h>
 
 namespace tutti_torch {
 
@@ -12,11 +10,16 @@ namespace tutti_torch {
 class without_interpreter_lock {
  public:
   without_interpreter_lock() {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) released_.emplace();
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) released_ = PyEval_SaveThread();
+  }
+  without_interpreter_lock(without_interpreter_lock const&) = delete;
+  without_interpreter_lock& operator=(without_interpreter_lock const&) = delete;
+  ~without_interpreter_lock() {
+    if (released_ != nullptr) PyEval_RestoreThread(released_);
   }
 
  private:
-  std::optional<pybind11::gil_scoped_release> released_;
+  PyThreadState* released_ = nullptr;
 };
 
 }  // namespace tutti_torch

@@ -18,7 +18,8 @@ void work::note_end() {
 
 bool work::isCompleted() {
   without_interpreter_lock const others_run;
-  if (!call_->ended()) call_->drive(std::chrono::nanoseconds(0));
+  if (!call_->drive(std::chrono::nanoseconds(0))) return false;
+  if (!call_->ended() && !futures_are_driven()) call_->complete();
   if (!call_->ended()) return false;
   group_->settle();
   note_end();
@@ -34,7 +35,9 @@ bool work::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK_WITH(DistBackendError, ended, "tutti: ", c10d::opTypeToString(opType_), " has not ended within ",
                    timeout.count(), " ms; it continues");
   group_->settle();
-  while (!call_->ended()) std::this_thread::yield();  // another thread completes its future
+  while (!call_->ended())
+    if (futures_are_driven()) std::this_thread::sleep_for(std::chrono::microseconds(10));
+    else call_->complete();
   note_end();
   if (auto const thrown = call_->exception()) std::rethrow_exception(thrown);
   return true;
