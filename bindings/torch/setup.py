@@ -13,13 +13,13 @@ except ImportError:
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SOURCES = sorted((HERE / "src").glob("*.cpp")) + [ROOT / "src" / "definitions.cpp", ROOT / "src" / "usual.cpp"]
+SOURCES = [f"src/{source.name}" for source in sorted((HERE / "src").glob("*.cpp"))]  # setuptools demands relative paths
 
 setup(
     ext_modules=[
         cpp_extension.CppExtension(
             "tutti_torch._backend",
-            [str(source) for source in SOURCES],
+            SOURCES,
             include_dirs=[str(ROOT / "include")],
             define_macros=[("TUTTI_COMPILED", None)],
             extra_compile_args=["-std=c++20", "-O2", "-g0", f"-ffile-prefix-map={ROOT}/="],  # errors name the place
