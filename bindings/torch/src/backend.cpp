@@ -448,8 +448,6 @@ backend::work_handle backend::barrier(c10d::BarrierOptions const& o) {
   });
 }
 
-void backend::monitoredBarrier(c10d::BarrierOptions const& o, bool) { barrier(o)->wait(); }
-
 backend::work_handle backend::send(tensors& data, int to, int tag) {
   return begin(c10d::OpType::SEND, "tutti:send", data, c10d::kUnsetTimeout,
                [&](auto& comm, auto const& with, auto& call) {

@@ -51,8 +51,6 @@ class backend : public c10d::Backend {
                             std::vector<std::int64_t>& in_splits, c10d::AllToAllOptions const& o) override;
   work_handle alltoall(tensors& out, tensors& in, c10d::AllToAllOptions const& o) override;
   work_handle barrier(c10d::BarrierOptions const& o) override;
-  // The error of any barrier names the ranks that are missing.
-  void monitoredBarrier(c10d::BarrierOptions const& o, bool wait_all_ranks) override;
 
   work_handle send(tensors& data, int to, int tag) override;
   work_handle recv(tensors& data, int from, int tag) override;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,7 +17,9 @@
 
 #include "tutti/call/agreeing.hpp"
 #include "tutti/call/perform.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/core/process.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/transport/system/uncaught.hpp"
 
@@ -63,6 +66,22 @@ void revoke_everywhere(engine<Transport>& on, std::string_view why, circumstance
   if constexpr (has_levels<Transport>)
     if (auto* const node = on.levels->only_node()) node->engine().revoke(why, when);
   on.revoke(why, when);
+}
+
+// Calls make(), which allocates the result. A rank without memory for it revokes the communicator, so that nobody waits for it.
+template <class Comm, class Make>
+decltype(auto) revoking_without_memory(Comm& comm, std::uint64_t bytes, std::source_location where, Make&& make) {
+  try {
+    return make();
+  } catch (std::exception const&) {
+    std::string const what = join({"rank ", comm.rank(), " has no memory for a result of ", bytes, " bytes"});
+    comm.revoke(what);
+    throw error({.code = error_code::system,
+                 .rank = comm.rank(),
+                 .what = what,
+                 .way_out = "send less at once, or provide more memory",
+                 .where = where});
+  }
 }
 
 }  // namespace detail

@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
-#include "tutti/call/received_blocks.hpp"
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/gather.hpp"
+#include "tutti/collective/received_blocks.hpp"
 #include "tutti/collective/scatter.hpp"
-#include "tutti/core/byte_string.hpp"
+#include "tutti/message/byte_string.hpp"
 
 namespace tutti::detail {
 

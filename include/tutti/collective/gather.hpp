@@ -10,7 +10,7 @@
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
 #include "tutti/call/elements.hpp"
-#include "tutti/call/received_blocks.hpp"
+#include "tutti/collective/received_blocks.hpp"
 
 namespace tutti {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/received_blocks.hpp"
-#include "tutti/core/byte_string.hpp"
+#include "tutti/call/survive.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/message/byte_string.hpp"
 #include "tutti/message/point_to_point.hpp"
 #include "tutti/message/probe.hpp"
 #include "tutti/message/serialised.hpp"

@@ -28,10 +28,10 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/core/byte_string.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
+#include "tutti/message/byte_string.hpp"
 
 namespace tutti::detail {
 

@@ -3,20 +3,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <numeric>
 #include <source_location>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/elements.hpp"
 #include "tutti/call/survive.hpp"
 #include "tutti/call/uneven_blocks.hpp"
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
 
 namespace tutti {
 
@@ -30,22 +25,6 @@ struct blocks {
 };
 
 namespace detail {
-
-// Calls make(), which allocates the result. A rank without memory for it revokes the communicator, so that nobody waits for it.
-template <class Comm, class Make>
-decltype(auto) revoking_without_memory(Comm& comm, std::uint64_t bytes, std::source_location where, Make&& make) {
-  try {
-    return make();
-  } catch (std::exception const&) {
-    std::string const what = join({"rank ", comm.rank(), " has no memory for a result of ", bytes, " bytes"});
-    comm.revoke(what);
-    throw error({.code = error_code::system,
-                 .rank = comm.rank(),
-                 .what = what,
-                 .way_out = "send less at once, or provide more memory",
-                 .where = where});
-  }
-}
 
 // As filled(), of a result whose size depends on what other ranks have sent.
 template <class T, class Comm, class Fill>
