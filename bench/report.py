@@ -83,17 +83,19 @@ def line(cells):
 
 
 class Output:
-    """Writes results as JSON lines at once, so that an interrupted run keeps them, and as a table."""
+    """Writes results as JSON lines at once, so that an interrupted run keeps them, and as a table. The first ones replace earlier files."""
 
     def __init__(self, path):
         self.path = path
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        self.json, self.text = open(path + ".jsonl", "w"), open(path + ".md", "w")
+        self.json = self.text = None
         self.table = Table()
 
     def write(self, *records):
         if not records:
             return
+        if self.json is None:
+            self.json, self.text = open(self.path + ".jsonl", "w"), open(self.path + ".md", "w")
         for r in records:
             self.json.write(json.dumps(r) + "\n")
         self.json.flush()
@@ -103,8 +105,12 @@ class Output:
         self.text.flush()
 
     def close(self):
+        """Returns whether there are results."""
+        if self.json is None:
+            return False
         self.json.close()
         self.text.close()
+        return True
 
 
 class Progress:

@@ -161,13 +161,15 @@ def conduct(options, output):
             progress.clear()
             output.write({"record": "note", "text": text})
 
-    output.write({"record": "run", **now_and_load(), **environment()})
+    begin = {"record": "run", **now_and_load(), **environment()}  # written when the first team has started
     with teams.folder() as folder:
         for ranks in options.ranks:
             started = []
             try:
                 for team in start_teams(options, ranks, folder, say):
                     started.append(team)
+                    output.write(*[begin] if begin else [])
+                    begin = None
                 output.write({"record": "teams", "ranks": ranks, "versions": {t.name: t.version for t in started}})
                 for what, mode in rows:
                     contenders = contenders_of(options, [t for t in started if not t.killed])
@@ -192,13 +194,12 @@ def main():
     try:
         conduct(options, output)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the results so far are in {output.path}.jsonl", file=sys.stderr)
+        print("\ninterrupted; the results so far, if any, are in " + output.path + ".jsonl", file=sys.stderr)
         code = 130
     except (Wrong, teams.Lost) as reason:
         print(f"\nbench: {reason}", file=sys.stderr)
         code = 1
-    output.close()
-    if not options.no_plot:
+    if output.close() and not options.no_plot:
         report.plot([output.path + ".jsonl"], output.path)
     sys.exit(code)
 

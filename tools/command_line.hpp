@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The command line of a tool. All tools have --help and --version, and exit with 1 if their work fails, and with 2 for a wrong
-// command line.
+// The command line of a tool. All tools have --help and --version, and exit with 1 if their work fails, and with 2 for a
+// command line that cannot be parsed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,6 +28,9 @@ inline int after_output(std::string const& name, int code) {
 template <class Work>
 int run_tool(CLI::App& app, std::string const& name, int argc, char** argv, Work&& work) {
   app.name(name);
+  app.failure_message([name](CLI::App const* of, CLI::Error const& e) {
+    return fmt::format("{}: {}", name, CLI::FailureMessage::simple(of, e));
+  });
   app.set_version_flag("--version",
                        fmt::format("{} {}.{}.{}", name, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH));
   try {

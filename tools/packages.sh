@@ -8,7 +8,12 @@ phase() {
   printf '\n== %d:%02d  %s\n' $((elapsed / 60)) $((elapsed % 60)) "$*"
 }
 
-# show_time command...: runs a command, and prints the time every ten seconds until it ends.
+# show_time command...: runs a command, and prints the time every ten seconds until it ends. What prints it does not end by Ctrl-C alone.
+clock=
+trap 'kill $clock 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 129' HUP
 show_time() {
   (while sleep 10 >/dev/null 2>&1; do phase "still running"; done) &
   clock=$!

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,11 +102,16 @@ class job {
     sigset_t mine;
     sigemptyset(&mine);
     sigaddset(&mine, SIGCHLD);
-    for (int const s : forwarded) sigaddset(&mine, s);
+    for (int const s : forwarded)
+      if (!is_ignored(s)) sigaddset(&mine, s);  // the ranks ignore those, too, such as SIGHUP under nohup
     sigprocmask(SIG_BLOCK, &mine, &signals_before_);
     signals_ = descriptor(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) give_up("signalfd");
     the_console();  // its threads block these signals, too
+    if (options_.prefix && ::getrlimit(RLIMIT_NOFILE, &files_before_) == 0) {
+      rlimit const all{files_before_.rlim_max, files_before_.rlim_max};
+      ::setrlimit(RLIMIT_NOFILE, &all);
+    }
   }
 
   int run() {
@@ -118,7 +124,7 @@ class job {
     ranks_.resize(static_cast<std::size_t>(options_.ranks));
     for (int r = 0; r < options_.ranks; ++r)
       if (int const code = start(r); code != 0) {
-        if (code < 0) say("cannot start rank {}: {}", r, std::strerror(-code));
+        if (code < 0) say("cannot start rank {}: {}{}", r, std::strerror(-code), advice(-code));
         kill_all(SIGKILL);
         end_orphans();
         return std::max(code, 1);
@@ -128,12 +134,12 @@ class job {
     for (output& o : outputs_) o.finish();
     sigprocmask(SIG_SETMASK, &signals_before_,
                 nullptr);  // a reader that does not read keeps nobody from ending this program
-    int code = options_.recovers && one_succeeded_ ? 0 : code_;
+    int code = options_.recovers && one_succeeded_ ? late_code_ : code_;
     if (code == 0 && late_mismatch_ && !options_.recovers) code = fail_late();
-    int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).finish() : 0;
-    if (problem == 0 || problem == EPIPE) return code;  // whoever does not read needs no output
-    say("cannot write the output of the ranks: {}", std::strerror(problem));
-    return code == 0 ? 1 : code;
+    if (options_.prefix) the_console().of(STDOUT_FILENO).finish();
+    if (loses_output() && code == 0) code = 1;
+    if (is_interrupted_ && code == 128 + SIGINT) end_by_interrupt();
+    return code;
   }
 
  private:
@@ -169,6 +175,7 @@ class job {
       if (is_elastic()) ::setenv("TUTTI_ELASTIC", fmt::format("{}:{}", options_.min_ranks, options_.ranks).c_str(), 1);
       if (joins) ::setenv(tutti::detail::join_variable, std::to_string(r).c_str(), 1);
       survival_.pass_on();
+      if (options_.prefix) ::setrlimit(RLIMIT_NOFILE, &files_before_);
       sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
       std::vector<char*> words;
       for (std::string& word : options_.command) words.push_back(word.data());
@@ -193,6 +200,22 @@ class job {
     return code == ENOENT ? 127 : 126;
   }
 
+  static bool is_ignored(int number) {
+    struct sigaction now{};
+    return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  }
+  // A shell that waits for this program ends its loop or script if Ctrl-C has killed the program, but not for the exit code alone.
+  static void end_by_interrupt() {
+    for (int const to : {STDOUT_FILENO, STDERR_FILENO}) the_console().of(to).finish();
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+
+  // What helps where the system has no room for another process.
+  static std::string advice(int code) {
+    if (code == EMFILE) return "; raise the limit of open files (ulimit -n), of which --prefix needs two for each rank";
+    return code == EAGAIN ? "; raise the limit of processes (ulimit -u)" : "";
+  }
   // What may be wrong with a program that cannot be started.
   static std::string advice(std::string const& program, int code) {
     namespace fs = std::filesystem;
@@ -225,6 +248,7 @@ class job {
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
     for (int const to : {STDOUT_FILENO, STDERR_FILENO}) the_console().of(to).note_room();
+    loses_output();
     for (output& o : outputs_) o.close_if_broken();
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (waiting[first_output + i].revents != 0) outputs_[i].forward();
@@ -240,6 +264,7 @@ class job {
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
       int const number = static_cast<int>(info.ssi_signo);
       if (number == SIGINT || number == SIGTERM || number == SIGHUP) replace_no_more();
+      is_interrupted_ |= number == SIGINT;
       // The terminal has sent its signals to the ranks already.
       if (number != SIGCHLD && info.ssi_code != SI_KERNEL) kill_all(number);
     }
@@ -343,6 +368,7 @@ class job {
     bool const left_out = !was_member && (one_succeeded_ || members() == 0);  // the end of one that nobody needed
     if (left_out || (code_ != 0 && !options_.recovers && !is_elastic())) return;
     if (code_ == 0 && was_member) code_ = last_code_;
+    if (late_code_ == 0 && is_ending_) late_code_ = last_code_;
     std::string const how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                                                               ::strsignal(WTERMSIG(status)))
                                                 : fmt::format("ended with exit code {}", WEXITSTATUS(status));
@@ -372,7 +398,7 @@ class job {
   // Called when the time limit of the current stage has passed.
   void escalate() {
     if (stage_ == stage::running) {
-      code_ = timed_out;
+      code_ = late_code_ = timed_out;
       say("the job did not finish within {} s", options_.seconds);
     }
     replace_no_more();
@@ -396,6 +422,15 @@ class job {
       if (one.process > 0) ::kill(one.process, number);
   }
 
+  // Whether output of the ranks could not be written, which it says the first time. Whoever does not read needs no output.
+  bool loses_output() {
+    int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).error() : 0;
+    if (problem == 0 || problem == EPIPE) return false;
+    if (!std::exchange(says_lost_output_, true))
+      say("cannot write the output of the ranks, and loses some of it: {}", std::strerror(problem));
+    return true;
+  }
+
   static int fail_late() {
     say("the job failed, although every rank has exit code 0: ranks made different calls, as one of them printed");
     return 1;
@@ -413,6 +448,7 @@ class job {
 
   options options_;
   sigset_t signals_before_{};
+  rlimit files_before_{};
   descriptor signals_;
   tutti::detail::survival_line const survival_;
   std::string name_;            // of the job
@@ -423,8 +459,11 @@ class job {
   std::optional<clock_type::time_point> limit_;  // of the job
   std::optional<clock_type::time_point> next_;   // the end of the stage, if it has a time limit
   int code_ = 0, last_code_ = 0;                 // of the job, and of the last rank that failed
+  int late_code_ =
+      0;  // of a rank that failed after the job was told to end: no success of another rank makes up for it
   int restarts_ = 0;
   bool one_succeeded_ = false, survived_ = false, is_ending_ = false, lacks_room_ = false;
+  bool is_interrupted_ = false, says_lost_output_ = false;
 };
 
 // "2:8"
@@ -472,7 +511,9 @@ int main(int argc, char** argv) {
   auto* const restarts = app.add_option("--max-restarts", o.restarts, "Of all ranks of an elastic job together")
                              ->check(CLI::Range(0, 1'000'000))
                              ->capture_default_str();
-  app.add_option("--timeout", o.seconds, "Seconds after which the job is terminated, with exit code 124")
+  app.add_option(
+         "--timeout", o.seconds,
+         "Seconds after which the job is terminated, with exit code 124. Time in which it is stopped (Ctrl-Z) counts")
       ->check([](std::string const& text) {
         return is_limit(text) ? "" : fmt::format("{} is not a number of seconds, such as 0.5, up to 1e9", text);
       });
@@ -483,13 +524,12 @@ int main(int argc, char** argv) {
       "before they are terminated, unless they shrink their communicator: then they go on, and the exit code is "
       "theirs. With --elastic, lost ranks are replaced after 0.1 s, and later if they are lost again and again.");
   std::vector<char*> arguments(argv, argv + argc);
-  static char number_of_ranks[] = "-n";
   bool is_value = true;  // argv[0], and what follows --timeout
   for (char*& word : arguments) {
     if (!is_value && *word != '-') break;  // the program
-    if (std::string_view(word) == "-np") word = number_of_ranks;
+    if (std::string_view(word).starts_with("-np")) ++word, word[0] = '-', word[1] = 'n';
     is_value = std::string_view(word) == "--timeout" || std::string_view(word) == "--elastic" ||
-               std::string_view(word) == "--max-restarts" || word == number_of_ranks;
+               std::string_view(word) == "--max-restarts" || std::string_view(word) == "-n";
   }
   return run_tool(app, "tutti-run", argc, arguments.data(), [&] {
     o.command = app.remaining();

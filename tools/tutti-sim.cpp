@@ -128,9 +128,13 @@ std::pair<int, int> range_of(std::string const& text) {
   refuse(fmt::format("\"{}\" is not a range of ranks", text), "write a number such as 8, or a range such as 1-64");
 }
 
+// Returns the exit code: 1 if a schedule is wrong, or if there was nothing to prove.
 int verify_command(verify_arguments a) {
   auto const [first, last] = range_of(a.ranks);
   check_ranks(first, 0);
+  bool const composite = take_two_level(a.algorithms);
+  if (composite && a.algorithms.empty() && a.nodes.empty() && last < 2)
+    refuse("two_level needs at least 2 ranks", "give more");
   if (last > max_verified_ranks)
     refuse(fmt::format("cannot verify {} ranks", last),
            fmt::format("give at most {}, which takes minutes; `tutti-sim simulate` takes up to {}", max_verified_ranks,
@@ -144,7 +148,6 @@ int verify_command(verify_arguments a) {
              "give 1 or more for each");
     on_nodes += each;
   }
-  bool const composite = take_two_level(a.algorithms);
   if (!composite && !a.nodes.empty()) refuse("--nodes is for two_level", "name that algorithm");
   if (a.what != "all") collective_named(a.what);
   bool fine = !composite || simulator::verify_two_levels(a.what, first, last, a.nodes, a.in_place);
@@ -252,7 +255,8 @@ std::string simulate_two_levels(machine_arguments const& a, std::vector<int> con
   return parts;
 }
 
-void simulate_command(machine_arguments a) {
+// Returns the exit code: 1 if nothing could be simulated.
+int simulate_command(machine_arguments a) {
   check(a);
   bool const named = std::ranges::find(a.algorithms, name(algorithm_id::two_level)) != a.algorithms.end();
   bool const on_nodes = !a.machine.enclosures.empty() || !a.nodes.empty();
@@ -274,12 +278,14 @@ void simulate_command(machine_arguments a) {
   for (int const p : a.ranks) fmt::print("{:>14}", p);
   fmt::print("\n");
   std::string complaints;
+  bool any = composite;
   for (served const& x : rows) {
     fmt::print("{:<20}", name(x.id));
     for (int const p : a.ranks) {
       std::string cell;
       try {
         cell = time_text(simulate(x.schedule, {p, a.root}, {a.bytes, a.slice}, a.machine).seconds);
+        any = true;
       } catch (error const& e) {
         cell = "-";
         complaints += fmt::format("{}, {} ranks: {}\n", name(x.id), p, e.what());
@@ -290,7 +296,11 @@ void simulate_command(machine_arguments a) {
     fmt::print("\n");
   }
   std::string const parts = composite ? simulate_two_levels(a, a.ranks) : "";
-  if (!parts.empty() || !complaints.empty()) fmt::print("\n{}{}", parts, complaints);
+  if (!parts.empty()) fmt::print("\n{}", parts);
+  if (complaints.empty()) return 0;
+  std::fflush(stdout);
+  fmt::print(stderr, "\n{}", complaints);
+  return any ? 0 : 1;
 }
 
 void cost_command(machine_arguments a) {
@@ -373,8 +383,8 @@ int main(int argc, char** argv) {
 
   return run_tool(app, "tutti-sim", argc, argv, [&] {
     if (verify.parsed()) return verify_command(verifying);
+    if (simulate.parsed()) return simulate_command(simulating);
     if (cost.parsed()) cost_command(pricing);
-    else if (simulate.parsed()) simulate_command(simulating);
     else if (draw.parsed()) draw_command(drawing);
     else if (pipeline.parsed()) simulator::pipeline_command(piping);
     else list_command();

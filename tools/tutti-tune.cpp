@@ -6,6 +6,7 @@
 #include <exception>
 #include <iterator>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "tune/contest.hpp"
 #include "tune/rules.hpp"
 #include "tune/session.hpp"
+#include "tune/update.hpp"
 #include "tune/write.hpp"
 #include "tutti/core/file.hpp"
 #include "tutti/tutti.hpp"
@@ -73,22 +75,36 @@ std::string header_name(std::string const& machine) {
   return out;
 }
 
-// The limits for devices in the previous table; this program does not measure them.
-tutti::device_limits limits_in(std::string const& path) {
+// The table that is there, or the built-in one in place of a table that cannot be read.
+tutti::detail::owned_table readable_table_at(std::string const& path) {
   try {
-    if (auto const text = tutti::detail::read_file(path)) return tutti::detail::parse_table(*text, path).devices;
+    return table_at(path);
   } catch (tutti::error const& e) {
     fmt::print(stderr, "tutti-tune: replaces a table that cannot be read, with its limits for devices: {}\n",
                e.happened());
+    return built_in_table();
   }
-  return {};
+}
+
+// Times of a busy machine choose algorithms that are slow on an idle one.
+void warn_if_busy() {
+  double load = 0;
+  long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (::getloadavg(&load, 1) == 1 && load > 0.5 * static_cast<double>(cores))
+    fmt::print(stderr,
+               "tutti-tune: other programs use this machine (load {:.1f} on {} cores), so the times will mislead; run "
+               "it again when the machine is idle\n",
+               load, cores);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   settings s;
-  CLI::App app{"Measures this machine and writes the table by which tutti chooses its algorithms."};
+  CLI::App app{
+      "Measures this machine and writes the table by which tutti chooses its algorithms. Of an existing table, it "
+      "keeps what it does not "
+      "measure."};
   app.add_option("-r,--ranks", s.ranks, "numbers of ranks to measure")
       ->delimiter(',')
       ->check(CLI::Range(2, max_ranks))
@@ -102,22 +118,20 @@ int main(int argc, char** argv) {
     ::unsetenv("TUTTI_ALGORITHM");
     ::setenv("TUTTI_TOPOLOGY", "measure", 1);
     drafts const files(s);
+    warn_if_busy();
     tuning::shared<notes> const shared;
     measure(s, *shared);
     std::vector<result> const results(shared->results, shared->results + shared->count);
 
-    tutti::detail::owned_table table{
-        .machine = tutti::detail::this_machine(),
-        .date = today(),
-        .command = command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))),
-        .apart = fit(results, false),
-        .crowded = fit(results, true),
-        .rules = rules_of(results),
-        .links = shared->links,
-        .devices = limits_in(s.output)};
-    if (table.apart == tutti::detail::costs{}) table.apart = table.crowded;
-    if (table.crowded == tutti::detail::costs{}) table.crowded = table.apart;
-    print(table.rules);
+    tutti::detail::owned_table table = readable_table_at(s.output);
+    table.machine = tutti::detail::this_machine();
+    table.date = today();
+    table.apart = fit(results, false, table.apart);
+    table.crowded = fit(results, true, table.crowded);
+    table.links = shared->links;
+    put_before(table.rules, measured_rules(s, results));
+    table.command =
+        commands_of(table.command, command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))));
     if (files.times) files.times->commit(csv(results));
     if (files.header) files.header->commit(to_header(table.view(), header_name(table.machine)));
     files.table.commit(to_text(table.view()));

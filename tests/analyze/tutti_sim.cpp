@@ -70,6 +70,14 @@ TEST_CASE("tutti-sim verify counts the cases, and its exit code is 1 for a sched
   CHECK(has(overwritten, "WRONG pairwise all_to_all 3 ranks, root 0: "));
 }
 
+TEST_CASE("tutti-sim simulate succeeds if it can simulate some cases, and names the others") {
+  std::string const some = printed("simulate ring -b 64KiB -s 1 -r 2 4000");
+  CHECK(has(some, "\nring, 4000 ranks: "));
+  CHECK(!has(some, "ring, 2 ranks: "));
+  CHECK(has(printed("simulate ring -b 64KiB -s 1 -r 4000", 1), "\nring, 4000 ranks: "));
+  CHECK(!has(printed("verify -c all_reduce -r 1"), "two_level"));
+}
+
 TEST_CASE("tutti-sim draw writes steps as text, or as a picture") {
   CHECK(printed("draw binomial_tree -c broadcast -r 2") == "time 0 1\nrank 0 c0>1 .\nrank 1 . 0>c0=\n");
   temporary_folder const at;
@@ -101,6 +109,8 @@ TEST_CASE("tutti-sim refuses with a sentence") {
            {"cost ring -c all", "\"all\" is not a collective"},
            {"simulate all -c all", "\"all\" is not a collective"},
            {"pipeline --svg picture.svg", "a picture shows one schedule; name it: pipeline 1f1b --svg ..."},
+           {"pipeline 1f1b -r 2 -m 3 --forward 0.5", "a time is not a whole number of columns of the text; give whole"},
+           {"verify two_level -r 1", "two_level needs at least 2 ranks; give more"},
            {"verify -c nothing", "\"nothing\" is not a collective; the collectives are: all_reduce"},
            {"verify -r 5-3", "\"5-3\" is not a range of ranks; write a number such as 8, or a range such as 1-64"},
            {"verify -r 513", "cannot verify 513 ranks; give at most 512"},

@@ -4,11 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "support/temporary_folder.hpp"
@@ -22,6 +24,26 @@ std::string contents_of(std::string const& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+// As a disk that is full when a file has this size.
+class little_room {
+ public:
+  explicit little_room(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit const now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  little_room(little_room const&) = delete;
+  little_room& operator=(little_room const&) = delete;
+  ~little_room() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
 
 std::string refusal_of_output(std::string const& path) {
   try {
@@ -55,6 +77,27 @@ TEST_CASE("an array of events is complete after every write, whoever appends to 
   CHECK(contents_of(path) == "[\n1,\n2,\n3,\n4,\n5\n]\n");
   event_file("here", path, true).add("6");
   CHECK(contents_of(path) == "[\n6\n]\n");
+}
+
+TEST_CASE("where the disk has no room, an array of events is complete without the last ones, and a record is empty") {
+  tutti::testing::temporary_folder const at;
+  std::string const path = at.path() / "events", record = at.path() / "record";
+  event_file events("here", path, true), fresh("here", at.path() / "fresh", true);
+  events.add("1");
+  {
+    little_room const room(100);
+    events.add(std::string(200, '2'));
+    events.flush();
+    fresh.add(std::string(200, '2'));
+    CHECK_THROWS_WITH(write_whole_file("here", record, std::string(200, '3')),
+                      doctest::Contains("File too large; choose a path on a disk that has enough space"));
+  }
+  CHECK(contents_of(path) == "[\n1\n]\n");
+  CHECK(contents_of(at.path() / "fresh").empty());
+  CHECK(contents_of(record).empty());
+  events.add("3");
+  events.flush();
+  CHECK(contents_of(path) == "[\n1,\n3\n]\n");
 }
 
 TEST_CASE("an own earlier file is overwritten") {

@@ -40,6 +40,7 @@ class command {
   }
 
   void signal(int number) const { ::kill(process_, number); }
+  pid_t process() const { return process_; }
 
   // Reads until the output contains `text`, or ends.
   void read_until(std::string const& text) {

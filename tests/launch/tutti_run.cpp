@@ -85,7 +85,8 @@ TEST_CASE("a wrong command line is rejected with a message") {
       {"--bogus", 2, "The following argument was not expected: --bogus"},
       {"--bogus -n 2 true", 2, "The following argument was not expected: --bogus"},
       {"-n 2 --bogus true", 2, "The following argument was not expected: --bogus"},
-      {"-np 0 true", 2, "-n: Value 0 not in range"},
+      {"-np 0 true", 2, "tutti-run: -n: Value 0 not in range"},
+      {"-np0 true", 2, "-n: Value 0 not in range"},
       {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
       {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory in PATH\n"},
       {"-n 2 ''", 2, "A program to start is required"},
@@ -303,6 +304,51 @@ TEST_CASE("with --enable-recovery no rank is ended because of another") {
   temporary_folder const at;
   command all(run + "--enable-recovery " + one_after_the_other(at.path(), 6, "exit 7").substr(run.size()));
   CHECK(all.wait() == 6);
+}
+
+TEST_CASE("with --enable-recovery a job that had to be ended has failed, although a rank succeeded") {
+  std::string const one_stays = "--enable-recovery -n 2 sh -c '[ $TUTTI_RANK = 0 ] && echo done || exec sleep 60'";
+  command late(run + "--timeout 1 " + one_stays);
+  CHECK(late.wait() == 124);
+  command ended(run + one_stays);
+  ended.read_until("done");
+  ended.signal(SIGTERM);
+  CHECK(ended.wait() == 128 + SIGTERM);
+}
+
+TEST_CASE("a signal that whoever starts the job ignores does not end it") {
+  command c(
+      "sh -c 'trap \"\" HUP; exec " + run +
+      "--elastic 1:2 sh -c \"echo started; [ \\$TUTTI_RANK = 0 ] && sleep 2 || { sleep 0.5; kill -9 \\$\\$; }\"'");
+  c.read_until("started\nstarted");
+  c.signal(SIGHUP);
+  c.wait();
+  CAPTURE(c.output);
+  CHECK(lines_with(c.output, "started\n") > 2);  // the lost rank was started again
+}
+
+TEST_CASE("a job that Ctrl-C has ended ends the script that started it") {
+  command c("setsid bash -c 'for turn in 1 2; do echo turn $turn; " + run +
+            "-n 2 --prefix sh -c \"echo ready; exec sleep 60\"; done'");
+  for (char const* const ready : {"[0] ready", "[1] ready"}) c.read_until(ready);
+  ::kill(-c.process(), SIGINT);  // as a terminal does
+  CHECK(c.wait() == 128 + SIGINT);
+  CHECK(!c.said("turn 2"));
+}
+
+TEST_CASE("--prefix raises the limit of open files, of its own only") {
+  command c("sh -c 'ulimit -Sn 64; exec " + run + "-n 60 --prefix sh -c \"ulimit -Sn\"'");
+  CHECK(c.wait() == 0);
+  CHECK(lines_with(c.output, "] 64\n") == 60);
+  command none("sh -c 'ulimit -n 64; exec " + run + "-n 60 --prefix true'");
+  CHECK(none.wait() == 1);
+  CHECK(none.said("Too many open files; raise the limit of open files (ulimit -n), of which --prefix needs two"));
+}
+
+TEST_CASE("output that cannot be written is reported at once") {
+  command c("sh -c '" + run + "-n 1 --prefix sh -c \"echo hello; exec sleep 60\" >/dev/full'");
+  c.read_until("loses some of it: No space left on device");
+  CHECK(c.said("tutti-run: cannot write the output of the ranks, and loses some of it"));
 }
 
 TEST_CASE("ranks that ignore SIGTERM are killed") {

@@ -38,6 +38,7 @@ inline source read(std::string const& path) {
   bool const too_large = text.size() > max_bytes;
   if (!file || std::ferror(file.get()) != 0 || too_large)
     throw std::runtime_error(fmt::format("cannot read {}: {}", path, std::strerror(too_large ? EFBIG : errno)));
+  if (text.empty()) throw std::runtime_error(fmt::format("{} is empty; the disk may have been full", path));
   return {path, std::move(text)};
 }
 

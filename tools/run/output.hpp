@@ -48,21 +48,20 @@ class background_writer {
     }
     changed_.notify_one();
   }
-  // Waits until everything is written. Returns the number of the first error, or 0.
-  int finish() {
+  // Waits until everything is written.
+  void finish() {
     std::unique_lock lock(mutex_);
     written_.wait(lock, [this] { return bytes_ == 0; });
-    return error_;
   }
   // Whether so much waits to be written that no more output should be read. handle() becomes readable when this has changed.
   bool is_full() {
     std::lock_guard const lock(mutex_);
     return bytes_ >= most_bytes;
   }
-  // Whether the reader has gone. handle() becomes readable when this has changed.
-  bool is_broken() {
+  // The number of the first error, or 0. handle() becomes readable when this has changed.
+  int error() {
     std::lock_guard const lock(mutex_);
-    return error_ == EPIPE;
+    return error_;
   }
   int handle() const { return room_.get(); }
   void note_room() const {
@@ -159,9 +158,9 @@ class output {
   // -1 while nothing should be read.
   int handle() const { return the_console().of(to_).is_full() ? -1 : from_.get(); }
 
-  // Where nobody reads, the rank learns of it at its next write, as it would without the launcher.
+  // Where the reader has gone, the rank learns of it at its next write, as it would without the launcher.
   void close_if_broken() {
-    if (!is_open() || !the_console().of(to_).is_broken()) return;
+    if (!is_open() || the_console().of(to_).error() != EPIPE) return;
     line_.clear();
     close();
   }

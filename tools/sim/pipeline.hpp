@@ -33,7 +33,10 @@ inline void pipeline_options(CLI::App& to, pipeline_arguments& a) {
   to.add_option("-r,--ranks", a.shape.ranks, "number of ranks")->capture_default_str();
   to.add_option("-m,--microbatches", a.shape.microbatches, "microbatches of a batch")->capture_default_str();
   to.add_option("-v,--stages", a.stages_per_rank, "stages on each rank, if it is interleaved")->capture_default_str();
-  to.add_option("--forward", a.times.forward, "time of a rank's forward pass of a microbatch")->capture_default_str();
+  to.add_option("--forward", a.times.forward,
+                "time of a rank's forward pass of a microbatch; without --svg, a drawing "
+                "needs whole numbers")
+      ->capture_default_str();
   to.add_option("--backward", a.times.backward, "time of its backward pass")->capture_default_str();
   to.add_option("--message", a.times.message, "time of a message")->capture_default_str();
   to.add_option("--svg", a.svg, "write an SVG file instead of text");
@@ -80,6 +83,9 @@ inline void compare_pipelines(pipeline_arguments const& a) {
 inline void draw_pipeline(pipeline_arguments const& a) {
   auto const schedule = tutti::training::find_pipeline_schedule(a.schedule, a.stages_per_rank);
   // A column of text is a unit of time for a single stage on a rank, and its share where there are several.
+  auto const is_whole = [](double t) { return t == std::floor(t); };
+  if (a.svg.empty() && !(is_whole(a.times.forward) && is_whole(a.times.backward) && is_whole(a.times.message)))
+    refuse("a time is not a whole number of columns of the text", "give whole numbers, or draw it with --svg");
   double const columns = a.svg.empty() ? simulate_pipeline(schedule, a.shape, a.times).end : 0;
   if (columns > 10'000)
     refuse(fmt::format("the drawing would have {:g} columns, one for each unit of time", columns),

@@ -89,6 +89,7 @@ class two_level_sweep {
 inline bool verify_two_levels(std::string_view only, int first, int last, std::vector<int> const& sizes,
                               bool in_place) {
   bool fine = true;
+  if (sizes.empty() && last < 2) return fine;  // there is nothing to prove
   for (collective const c : tutti::every_collective) {
     if (only != "all" && only != name(c)) continue;
     two_level_sweep sweep(c, in_place);

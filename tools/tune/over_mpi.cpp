@@ -15,10 +15,10 @@
 
 #include "../command_line.hpp"
 #include "contest.hpp"
-#include "rules.hpp"
 #include "session.hpp"
 #include "tutti/core/file.hpp"
 #include "tutti/mpi.hpp"
+#include "update.hpp"
 #include "write.hpp"
 
 namespace {
@@ -57,26 +57,12 @@ std::vector<result> measure(settings const& s, tutti::communicator<Transport>& c
   return out;
 }
 
-tutti::detail::owned_table table_at(std::string const& path) {
-  if (auto const text = tutti::detail::read_file(path)) return tutti::detail::parse_table(*text, path);
-  std::size_t const built_in = tutti::detail::find_shipped_table();
-  return tutti::detail::parse_table(to_text(tutti::detail::shipped_tables.at(built_in).table), "the built-in table");
-}
-
-// Inserts rules for ranks with this reach before those of the table, in which the first match decides, and removes the rules that can
-// no longer match.
-void put_before(std::vector<tutti::detail::rule>& rules, std::vector<result> const& results,
-                tutti::detail::reach memory) {
-  std::vector<tutti::detail::rule> measured = rules_of(results);
-  for (tutti::detail::rule& r : measured) r.memory = memory;
-  print(measured);
-  std::erase_if(rules, [&](tutti::detail::rule const& old) {
-    return std::ranges::any_of(measured, [&](tutti::detail::rule const& r) {
-      return old.memory == r.memory && old.what == r.what && r.min_ranks <= old.min_ranks &&
-             old.max_ranks <= r.max_ranks && (old.cores == r.cores || r.cores == tutti::detail::occupancy::any);
-    });
-  });
-  rules.insert(rules.begin(), measured.begin(), measured.end());
+// Rules for ranks with this reach.
+std::vector<tutti::detail::rule> rules_for(tutti::detail::reach memory, settings const& s,
+                                           std::vector<result> const& results) {
+  std::vector<tutti::detail::rule> out = measured_rules(s, results);
+  for (tutti::detail::rule& r : out) r.memory = memory;
+  return out;
 }
 
 // Called by all ranks.
@@ -103,11 +89,12 @@ void tune(settings& s, tutti::communicator<tutti::hierarchical>& comm, std::stri
   std::vector<result> one_level;
   std::ranges::copy_if(results, std::back_inserter(one_level),
                        [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
-  put_before(table.rules, one_level, tutti::detail::reach::messages);
-  if (nodes.count() > 1)
-    put_before(table.rules, results,
-               nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered);
-  table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), program));
+  put_before(table.rules, rules_for(tutti::detail::reach::messages, s, one_level));
+  if (nodes.count() > 1) {
+    auto const over = nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered;
+    put_before(table.rules, rules_for(over, s, results));
+  }
+  table.command = commands_of(table.command, command_of(s, fmt::format("mpirun -n {} {}", comm.size(), program)));
   if (files->times) files->times->commit(csv(results));
   files->table.commit(to_text(table.view()));
   fmt::print("wrote {}\n", s.output);

@@ -107,16 +107,17 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<result> const& resu
 }
 
 // Fits the four constants of the cost model, all at least 0, by least squares of the relative errors, with coordinate descent. They
-// do not describe fetched messages, which are left out.
-inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded) {
+// do not describe fetched messages, which are left out. Constants on which no result depends stay as they are known: a barrier tells
+// nothing about bytes.
+inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded, tutti::detail::costs const& known) {
   struct sample {
     std::array<double, 4> terms;  // each divided by the measured time
   };
-  std::map<std::pair<tutti::collective, std::pair<tutti::algorithm_id, int>>, tutti::detail::estimated_work> known;
+  std::map<std::pair<tutti::collective, std::pair<tutti::algorithm_id, int>>, tutti::detail::estimated_work> works;
   std::vector<sample> samples;
   for (result const& r : results) {
     if (r.crowded != crowded || r.how != tutti::protocol::automatic) continue;
-    auto const [at, fresh] = known.try_emplace({r.of.what, {r.algorithm, r.of.ranks}});
+    auto const [at, fresh] = works.try_emplace({r.of.what, {r.algorithm, r.of.ranks}});
     if (fresh) at->second = tutti::detail::work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
     tutti::detail::problem const of{.what = r.of.what, .bytes = r.of.bytes, .ranks = r.of.ranks};
     tutti::protocol const how =
@@ -130,7 +131,9 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
     }
     samples.push_back({terms});
   }
-  std::array<double, 4> x{};
+  if (samples.empty()) return known;
+  auto const start = [](std::uint64_t constant) { return static_cast<double>(constant); };
+  std::array x{start(known.hop), start(known.message), start(known.sent), start(known.combined)};
   for (int turn = 0; turn < 1000; ++turn)
     for (std::size_t k = 0; k < x.size(); ++k) {
       double above = 0, below = 0;

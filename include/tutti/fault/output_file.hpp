@@ -21,7 +21,8 @@ namespace tutti::detail {
 [[gnu::cold]] void write_whole_file(char const* who, std::string const& path, std::string_view text);
 
 // A JSON array of events that several processes may append to. It is closed after every write and the next write
-// begins over its end, so it is valid JSON also if the program is killed.
+// begins over its end, so it is valid JSON also if the program is killed. Events for which the disk has no room are missing; the first
+// time, a line on the standard error says so.
 class event_file {
  public:
   // Throws bad_argument if the file cannot be written, before anything is measured.
@@ -39,6 +40,7 @@ class event_file {
   static constexpr std::string_view end_of_array = "\n]\n";
 
   descriptor file_;
+  bool has_lost_ = false;
   deadline::clock::time_point flushed_{};
   std::string pending_;  // empty, or events, each after a separator, and the end of the array
 };

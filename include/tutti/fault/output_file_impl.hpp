@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -51,21 +53,27 @@ class file_lock {
   int file_;
 };
 
-// If the disk is full, the rest is missing and the program continues.
-TUTTI_INLINE void write_at(int file, std::string_view text, ::off_t at) noexcept {
-  while (!text.empty()) {
+// Returns 0, or the number of an error, after which the file ends where the text should have begun.
+TUTTI_INLINE int write_at(int file, std::string_view text, ::off_t const begin) noexcept {
+  for (::off_t at = begin; !text.empty();) {
     ssize_t const written = ::pwrite(file, text.data(), text.size(), at);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return;
+    if (written < 0) {
+      int const problem = errno;
+      [[maybe_unused]] int const shortened = ::ftruncate(file, begin);
+      return problem;
+    }
     text.remove_prefix(static_cast<std::size_t>(written));
     at += written;
   }
+  return 0;
 }
 
 TUTTI_INLINE void write_whole_file(char const* who, std::string const& path, std::string_view text) {
   descriptor const file = open_output(who, path);
   file_lock const alone(file.get());
-  if (::ftruncate(file.get(), 0) == 0) write_at(file.get(), text, 0);
+  int const problem = ::ftruncate(file.get(), 0) == 0 ? write_at(file.get(), text, 0) : errno;
+  if (problem != 0) refuse_output(who, path, std::strerror(problem), "choose a path on a disk that has enough space");
 }
 
 TUTTI_INLINE event_file::event_file(char const* who, std::string const& path, bool empties)
@@ -90,11 +98,14 @@ TUTTI_INLINE void event_file::add(std::string const& event) {
 TUTTI_INLINE void event_file::flush() noexcept {
   if (pending_.empty()) return;
   file_lock const alone(file_.get());
-  auto const closing = static_cast<::off_t>(end_of_array.size());
-  ::off_t const end = ::lseek(file_.get(), 0, SEEK_END);
-  if (end < closing) pending_.front() = '[';  // the array begins where otherwise a comma continues it
-  write_at(file_.get(), pending_, end < closing ? 0 : end - closing);
+  ::off_t const end = ::lseek(file_.get(), 0, SEEK_END), kept = end - static_cast<::off_t>(end_of_array.size());
+  if (kept < 0) pending_.front() = '[';  // the array begins where otherwise a comma continues it
+  int const problem = write_at(file_.get(), pending_, kept < 0 ? 0 : kept);
   pending_.clear();
+  if (problem == 0) return;
+  if (kept >= 0) write_at(file_.get(), end_of_array, kept);
+  if (!std::exchange(has_lost_, true))
+    std::fprintf(stderr, "tutti: events are missing in a trace: %s\n", std::strerror(problem));
 }
 
 }  // namespace tutti::detail

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Puts what has been measured into the table that is there. What has not been measured stays.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "rules.hpp"
+#include "session.hpp"
+#include "tutti/core/file.hpp"
+#include "tutti/tune/find.hpp"
+#include "tutti/tune/shipped.hpp"
+#include "tutti/tune/text.hpp"
+#include "write.hpp"
+
+namespace tuning {
+
+inline tutti::detail::owned_table built_in_table() {
+  std::size_t const which = tutti::detail::find_shipped_table();
+  return tutti::detail::parse_table(to_text(tutti::detail::shipped_tables.at(which).table), "the built-in table");
+}
+
+// The table in this file, or the built-in one if there is no file. Throws tutti::error if the file cannot be read.
+inline tutti::detail::owned_table table_at(std::string const& path) {
+  auto const text = tutti::detail::read_file(path);
+  return text ? tutti::detail::parse_table(*text, path) : built_in_table();
+}
+
+// Whether both conditions can only hold for ranks that share memory.
+inline bool in_shared_memory(tutti::detail::reach a, tutti::detail::reach b) {
+  auto const shares = [](tutti::detail::reach r) {
+    return r == tutti::detail::reach::any || r == tutti::detail::reach::pulls || r == tutti::detail::reach::closed;
+  };
+  return shares(a) && shares(b);
+}
+
+// Inserts the rules before those of the table, in which the first match decides, and removes those that can no longer match. Rules that
+// end at the largest size that was measured leave larger messages to the old ones.
+inline void put_before(std::vector<tutti::detail::rule>& rules, std::vector<tutti::detail::rule> const& measured) {
+  print(measured);
+  std::erase_if(rules, [&](tutti::detail::rule const& old) {
+    return std::ranges::any_of(measured, [&](tutti::detail::rule const& r) {
+      return r.up_to >= old.up_to && (old.memory == r.memory || in_shared_memory(old.memory, r.memory)) &&
+             old.what == r.what && r.min_ranks <= old.min_ranks && old.max_ranks <= r.max_ranks &&
+             (old.cores == r.cores || r.cores == tutti::detail::occupancy::any);
+    });
+  });
+  rules.insert(rules.begin(), measured.begin(), measured.end());
+}
+
+// The rules from these results, for sizes up to twice the largest one if that was limited.
+inline std::vector<tutti::detail::rule> measured_rules(settings const& s, std::vector<result> const& results) {
+  std::vector<tutti::detail::rule> out = rules_of(results);
+  if (s.max >= settings{}.max) return out;
+  for (tutti::detail::rule& r : out)
+    if (r.up_to == tutti::detail::rule::no_limit && r.what != tutti::collective::barrier)
+      r.up_to = tutti::detail::rule::size_field(2 * s.max);
+  return out;
+}
+
+// The commands that gave the rules of a table, after another one.
+inline std::string commands_of(std::string const& before, std::string const& now) {
+  if (before.find(now) != before.npos) return before;
+  return before.empty() ? now : before + "; " + now;
+}
+
+}  // namespace tuning
