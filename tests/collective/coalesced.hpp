@@ -139,6 +139,15 @@ void check_batches_in_flight(Comm& comm) {
     all_reduce(one, b);
     first = one.start();
   }
+  for (bool const same : {true, false}) {
+    batch dependent(comm);
+    all_reduce(dependent, a);
+    all_reduce(dependent, b);
+    if (same) all_reduce(dependent, a);
+    else all_reduce(dependent, std::span(a).subspan(995), std::span(c).first(5));
+    expect_error(error_of([&] { dependent.run(); }), error_code::bad_argument,
+                 "all_reduces start together, and number 3 of them uses memory that number 1 also uses");
+  }
   batch other(comm);
   all_reduce(other, c);
   barrier(other);

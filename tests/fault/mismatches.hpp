@@ -82,6 +82,29 @@ void check_mismatches(Comm& comm) {
   check([&](auto& c) { all_reduce(async(c), five).wait(); }, "all_reduce of 5 float with sum");
 }
 
+// Arrays that share a call have as many elements on all ranks, but not the same sizes.
+template <class Comm>
+void check_sizes_of_lists(Comm& comm) {
+  auto const sum_of = [](std::vector<std::size_t> const& sizes, auto&& add) {
+    return [=](auto& c) {
+      std::vector<std::vector<float>> list(sizes.begin(), sizes.end());
+      add(c, list);
+    };
+  };
+  std::string const several = "all_reduce of 8 float, sizes with hash ";
+  auto const check = [&](auto&& add) {
+    expect_mismatch(comm, sum_of({5, 3}, add), sum_of({3, 5}, add), several, several);
+    expect_mismatch(comm, sum_of({4, 4}, add), sum_of({8}, add), several, "all_reduce of 8 float with sum");
+  };
+  check([](auto& c, auto& list) { all_reduce(c, list); });
+  check([](auto& c, auto& list) { all_reduce(async(c), list).wait(); });
+  check([](auto& c, auto& list) {
+    batch all(c);
+    for (auto& array : list) all_reduce(all, array);
+    all.run();
+  });
+}
+
 // The same calls, in another order at rank 1; and a call that it leaves out.
 template <class Comm>
 void check_order_of_calls(Comm& comm) {
@@ -354,6 +377,7 @@ void check_closing_after_an_error(Comm& comm) {
 template <class Comm>
 void check_disagreements(Comm& comm) {
   check_mismatches(comm);
+  check_sizes_of_lists(comm);
   check_order_of_calls(comm);
   check_roots_and_blocks(comm);
   check_absence(comm);

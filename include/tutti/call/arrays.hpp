@@ -34,9 +34,10 @@ To* as_elements(From* data) {
   return reinterpret_cast<To*>(data);
 }
 
-// `root` does not matter where there is none. `Packing` is void, unless it takes the place of what the arrays choose.
-template <collective C, class Algorithm, class Packing = void, class Comm, class In, class Out, class Op>
-returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op const& op, int root, options const& o,
+// `root` does not matter where there is none. `Packing` is void, unless it takes the place of what the arrays choose. Options are
+// `options`, or `options_of_parts` for arrays of several parts.
+template <collective C, class Algorithm, class Packing = void, class Comm, class In, class Out, class Op, class Options>
+returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op const& op, int root, Options const& o,
                                     std::source_location where) {
   return noting_refusals(comm, [&]() __attribute__((always_inline)) {
     using T = typename Out::value_type;

@@ -58,6 +58,17 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
   return out;
 }
 
+// Options of a call whose array consists of parts, with a hash of their sizes, which must be the same on all ranks.
+struct options_of_parts : options {
+  std::uint32_t sizes;
+};
+template <collective C, class Algorithm, class T, class Op = void>
+request request_of(options_of_parts const& o, std::uint64_t count, int root = 0) {
+  request out = request_of<C, Algorithm, T, Op>(static_cast<options const&>(o), count, root);
+  out.sizes = o.sizes;
+  return out;
+}
+
 // -- The memory of a call, in three shapes. lay_out() describes it to a schedule, in units of U: T, or bytes.
 
 // One message, whose chunks are arbitrary parts of it. `out` is null if this rank gets no result.

@@ -158,7 +158,7 @@ template <class Transport, class Layout>
   shape const s{on.ranks(), r.root, !r.commutative};
   access const travel = arrange(on, r, begun.plan().how, s, schedule, body, memory);
   return slices_for<Transport, Layout>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(), travel,
-                                       r.ragged && r.counts == 0);
+                                       r.ragged && r.sizes == 0);
 }
 
 // The memory of a call with contiguous copies in place of arrays with gaps.

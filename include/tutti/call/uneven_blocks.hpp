@@ -113,7 +113,7 @@ inline request ragged(request r, std::span<std::size_t const> counts) {
   std::uint64_t hash = 0;
   for (std::size_t const n : counts) hash = mix(hash, n);
   r.ragged = true;
-  r.counts = static_cast<std::uint32_t>(hash);
+  r.sizes = static_cast<std::uint32_t>(hash);
   // The choice goes by the mean block, which all know where they know the counts.
   if (!counts.empty()) r.count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) / counts.size();
   return r;

@@ -2,9 +2,11 @@
 // all_reduce of many arrays, in which small arrays share a call.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -71,6 +73,47 @@ void for_each_bucket(std::span<piece<T> const> all, std::size_t max_elements, F&
   }
 }
 
+// One call for several arrays, which are together in `in` and `out`.
+template <class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> all_reduce_parts(Comm& comm, std::span<T const> in, std::span<T> out, std::span<piece<T> const> parts,
+                                   Op const& op, options const& o, std::source_location where) {
+  std::uint64_t sizes = 0;
+  for (auto const& p : parts) sizes = mix(sizes, p.count);
+  options_of_parts const with_sizes{o, parts.size() > 1 ? static_cast<std::uint32_t>(sizes) : 0};
+  return perform_on_arrays<collective::all_reduce, Algorithm>(comm, in, out, op, 0, with_sizes, where);
+}
+
+// Memory of one of several calls that start together.
+struct used_part {
+  std::byte const *begin, *end;
+  std::size_t call;
+  bool is_written;
+};
+template <class T>
+std::vector<used_part> parts_of(std::span<piece<T> const> pieces) {
+  std::vector<used_part> out;
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    for (bool const written : {true, false}) {
+      auto const* const data = reinterpret_cast<std::byte const*>(written ? pieces[i].out : pieces[i].in);
+      if (pieces[i].count > 0 && (written || pieces[i].in != pieces[i].out))
+        out.push_back({data, data + pieces[i].count * sizeof(T), i, written});
+    }
+  return out;
+}
+// Throws error: bad_argument if one of the calls uses what another one writes.
+[[gnu::cold]] inline void expect_independent(std::vector<used_part> parts, int rank, std::source_location where) {
+  std::ranges::sort(parts, std::ranges::less{}, &used_part::begin);
+  for (auto one = parts.begin(); one != parts.end(); ++one)
+    for (auto other = one + 1; other != parts.end() && other->begin < one->end; ++other)
+      if (one->call != other->call && (one->is_written || other->is_written)) {
+        auto const [first, second] = std::minmax(one->call, other->call);
+        refuse(rank,
+               join({"all_reduces start together, and number ", second + 1, " of them uses memory that number ",
+                     first + 1, " also uses, and one of the two writes it"}),
+               "use memory of its own for each, or put calls that depend on each other into different batches", where);
+      }
+}
+
 // all_reduce of many arrays, to be started any number of times.
 template <class Algorithm, class Transport, class T, class Op>
 class coalesced_reductions {
@@ -121,6 +164,7 @@ class coalesced_reductions {
   std::vector<std::shared_ptr<bucket>> cut() {
     communicator<Transport>& comm = comm_.get();
     std::vector<std::shared_ptr<bucket>> buckets;
+    expect_independent(parts_of<T>(pieces_), comm.rank(), where_);
     for_each_bucket<T>(pieces_, max_elements_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
       auto b = std::make_shared<bucket>();
       b->pieces.assign(pieces.begin(), pieces.end());
@@ -138,7 +182,8 @@ class coalesced_reductions {
           }
         }
       }
-      b->call = all_reduce<Algorithm>(prepared(comm), in, out, op_, options_, where_);
+      auto kept = prepared(comm);
+      b->call = all_reduce_parts<Algorithm>(kept, in, out, pieces, op_, options_, where_);
       buckets.push_back(std::move(b));
     });
     return buckets;
@@ -164,7 +209,8 @@ void all_reduce_list(communicator<Transport>& comm, List& list, Op const& op, op
     auto const memory = comm.engine().bucket.at_least(elements * sizeof(T));
     T* const together = reinterpret_cast<T*>(memory.data());
     copy_into<T>(together, pieces);
-    all_reduce<Algorithm>(comm, std::span(together, elements), op, o, where);
+    all_reduce_parts<Algorithm>(comm, std::span<T const>(together, elements), std::span(together, elements), pieces, op,
+                                o, where);
     copy_out_of<T>(together, pieces);
   });
 }

@@ -60,9 +60,10 @@ struct request {
   bool at_once : 1 = false;
   bool started = false;  // it must not wait inside
   std::int32_t root = 0;
-  std::uint32_t type = 0;    // type_id
-  std::uint32_t op = 0;      // type_id; 0 where there is none
-  std::uint32_t counts = 0;  // hash of the counts of a _v form that all ranks know
+  std::uint32_t type = 0;  // type_id
+  std::uint32_t op = 0;    // type_id; 0 where there is none
+  std::uint32_t sizes =
+      0;  // hash of the counts of a _v form that all ranks know, or of the sizes of several arrays in one
   std::uint64_t element_bytes = 1;
   std::uint64_t count = 0;  // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
   unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
@@ -115,7 +116,7 @@ constexpr std::uint64_t key_of(request const& r) {
                            r.count);
   hash = mix(hash, r.type | static_cast<std::uint64_t>(r.op) << 32);
   if (r.unlisted != nullptr) hash = mix(hash, r.unlisted->id);
-  return mix(hash, r.counts | static_cast<std::uint64_t>(r.element_bytes) << 32);
+  return mix(hash, r.sizes | static_cast<std::uint64_t>(r.element_bytes) << 32);
 }
 
 // Remembers the plans of recent requests, so that repeating a call costs one comparison.
@@ -141,7 +142,7 @@ class plan_cache {
   };
   // The product's high bits depend on all bits of the word. Requests that share a place only cost time.
   static std::size_t place_of(request const& r) {
-    std::uint64_t const word = r.count ^ static_cast<std::uint64_t>(r.type ^ r.op ^ r.counts) << 32 ^
+    std::uint64_t const word = r.count ^ static_cast<std::uint64_t>(r.type ^ r.op ^ r.sizes) << 32 ^
                                static_cast<std::uint64_t>(r.what) << 24 ^ std::uint64_t{r.started} << 40 ^
                                static_cast<std::uint64_t>(r.root) << 48;
     return static_cast<std::size_t>((word * 0x9e3779b97f4a7c15u) >> 58);

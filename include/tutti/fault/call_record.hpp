@@ -25,7 +25,7 @@ inline call_words to_words(request const& r, plan const& p) {
               static_cast<std::uint64_t>(p.how) << 48 | static_cast<std::uint64_t>(r.ragged) << 56,
           r.count,
           r.type | static_cast<std::uint64_t>(r.op) << 32,
-          static_cast<std::uint32_t>(r.root) | static_cast<std::uint64_t>(r.counts) << 32,
+          static_cast<std::uint32_t>(r.root) | static_cast<std::uint64_t>(r.sizes) << 32,
           r.element_bytes,
           r.unlisted != nullptr ? r.unlisted->id : 0,
           0};
@@ -92,10 +92,10 @@ struct readable_call {
   std::string type, op;   // empty if there is none
   std::string algorithm;  // chosen for this call
   std::string_view protocol;
-  std::uint64_t count;   // 0 if ranks may differ
-  std::uint64_t bytes;   // of these
-  std::uint32_t counts;  // hash of the counts of a _v form
-  std::int32_t root;     // -1 if there is none
+  std::uint64_t count;  // 0 if ranks may differ
+  std::uint64_t bytes;  // of these
+  std::uint32_t sizes;  // a hash of them, as in a request
+  std::int32_t root;    // -1 if there is none
 };
 template <class Board>
 [[gnu::cold]] readable_call readable(call_words const& words, Board const& notices, int rank) {
@@ -112,7 +112,7 @@ template <class Board>
           .protocol = how == protocol::automatic ? std::string_view{} : name(how),
           .count = ragged ? 0 : words[1],
           .bytes = what == collective::barrier ? 0 : words[1] * words[4],
-          .counts = static_cast<std::uint32_t>(words[3] >> 32),
+          .sizes = static_cast<std::uint32_t>(words[3] >> 32),
           .root = rooted(what) ? root_of(words) : -1};
 }
 
@@ -130,7 +130,7 @@ template <class Board>
   std::string out = call.what;
   if (!call.type.empty()) {
     out += call.what.ends_with("_v") ? join({" of ", call.type}) : join({" of ", call.count, " ", call.type});
-    if (call.counts != 0) append(out, {", counts with hash ", call.counts % 10'000});
+    if (call.sizes != 0) append(out, {", sizes with hash ", call.sizes % 10'000});
   }
   if (!call.op.empty()) append(out, {" with ", call.op});
   if (call.root >= 0) append(out, {", root ", call.root});
