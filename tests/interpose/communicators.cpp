@@ -133,6 +133,38 @@ void check_refusal() {
   MPI_Comm_free(&comm);
 }
 
+// Ranks of which some have made another communicator, or have had a call refused, still agree on when tutti takes over.
+void check_steps_of_one_rank() {
+  MPI_Comm comm = MPI_COMM_NULL, some = MPI_COMM_NULL, next = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int value = 0;
+  if (rank_of(comm) == 0) expect(MPI_Bcast(&value, 1, MPI_INT, 99, comm) != MPI_SUCCESS, true, "a refused call");
+  for (int i = 0; i < 3; ++i) check_sum(comm, "a communicator on which one rank had a call refused");
+
+  int const too_many = 1000, not_periodic = 0;
+  if (rank_of(comm) == 0)
+    expect(MPI_Cart_create(comm, 1, &too_many, &not_periodic, 0, &next) != MPI_SUCCESS, true, "a refused grid");
+  MPI_Comm_split(comm, 0, rank_of(comm), &next);
+  for (int i = 0; i < 3; ++i) check_sum(next, "a communicator after one that a rank could not make");
+  MPI_Comm_free(&next);
+
+  MPI_Group all = MPI_GROUP_NULL, first = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &all);
+  int const zero = 0;
+  MPI_Group_incl(all, 1, &zero, &first);
+  if (rank_of(comm) == 0) {
+    MPI_Comm_create_group(comm, first, 0, &some);
+    MPI_Comm_free(&some);
+  }
+  MPI_Comm_dup(comm, &next);
+  for (int i = 0; i < 3; ++i) check_sum(next, "a duplicate after a group that one rank has made");
+  MPI_Comm_free(&next);
+  MPI_Group_free(&first);
+  MPI_Group_free(&all);
+  MPI_Comm_free(&comm);
+}
+
 }  // namespace
 
 int main() {
@@ -145,5 +177,6 @@ int main() {
     check_non_blocking();
     if (provided == MPI_THREAD_MULTIPLE) check_threads();
     check_refusal();
+    check_steps_of_one_rank();
   });
 }

@@ -217,6 +217,19 @@ void wait_beside_a_persistent_one() {
 #endif
 }
 
+// As tools do that wrap some functions of MPI.
+void wait_by_profiling_functions() {
+  int const one = 1;
+  int sum = 0, ended = 0;
+  MPI_Request request;
+  MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  PMPI_Wait(&request, MPI_STATUS_IGNORE);
+  expect(sum, size_of(MPI_COMM_WORLD), "a sum after PMPI_Wait");
+  MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  while (ended == 0) PMPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+  expect(sum, size_of(MPI_COMM_WORLD), "a sum after PMPI_Test");
+}
+
 }  // namespace
 
 int main(int argc, char**) {
@@ -230,6 +243,7 @@ int main(int argc, char**) {
     for (int round = 0; round < 20; ++round) wait_for_messages();
     two_communicators();
     wait_beside_a_persistent_one();
+    wait_by_profiling_functions();
     std::vector<int> out(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)));
     std::vector<int> const in(out.size(), world_rank);
     MPI_Request request;

@@ -71,6 +71,19 @@ void check_attributes(MPI_Comm comm) {
   MPI_Type_free_keyval(&key);
 }
 
+#if MPI_VERSION >= 4
+// A type that only the functions with large counts can describe.
+void check_large_counts(MPI_Comm comm) {
+  MPI_Datatype block = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous_c(1000, MPI_INT, &block);
+  MPI_Type_commit(&block);
+  std::vector<int> data(1000, world_rank == 0 ? 7 : 0);
+  MPI_Bcast(data.data(), 1, block, 0, comm);
+  expect(data[999], 7, "MPI_Bcast of a type made by MPI_Type_contiguous_c");
+  MPI_Type_free(&block);
+}
+#endif
+
 }  // namespace
 
 int main() {
@@ -88,6 +101,9 @@ int main() {
     MPI_Bcast(word, 8, MPI_CHARACTER, 0, comm);
     expect(std::string(word), std::string("seven l"), "MPI_Bcast of MPI_CHARACTER");
     check_precisions(comm);
+#if MPI_VERSION >= 4
+    check_large_counts(comm);
+#endif
     check_attributes(comm);
   });
 }

@@ -95,9 +95,12 @@ binding* bind(MPI_Comm comm, std::uint64_t identity) {
   return out;
 }
 
+thread_local bool inherits = true;
+
 // Called in MPI_Comm_dup and its like.
 extern "C" int inherit(MPI_Comm, int, void*, void* value, void* copy, int* copied) {
-  std::uint64_t const identity = running != nullptr ? identity_of_next(*static_cast<binding*>(value)) : 0;
+  bool const wanted = running != nullptr && inherits;
+  std::uint64_t const identity = wanted ? identity_of_next(*static_cast<binding*>(value)) : 0;
   *copied = identity != 0;
   if (identity != 0) *static_cast<void**>(copy) = add_binding(identity);
   return MPI_SUCCESS;
@@ -133,7 +136,7 @@ void join(MPI_Comm comm, binding& b) {
   b.why = reason::none;
 }
 
-// Counts a call, and takes the communicator over when its first calls are past.
+// Counts a call (see uncount), and takes the communicator over when its first calls are past.
 void decide(MPI_Comm comm, binding& b, bool may_wait) {
   if (++b.calls <= running->first_calls) return;
   int between = 0;
@@ -242,11 +245,29 @@ binding* find_binding(MPI_Comm comm, bool may_wait) {
   return last.found;
 }
 
+// The ranks whose arguments are right have made it, or will make it again.
+void uncount(binding& b, int code) {
+  int kind = MPI_SUCCESS;
+  PMPI_Error_class(code, &kind);
+  for (int const refused : {MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_OP, MPI_ERR_REQUEST,
+                            MPI_ERR_ROOT, MPI_ERR_TYPE})
+    if (kind == refused && !b.decided) --b.calls;
+}
+
 std::uint64_t identity_of_next(MPI_Comm parent) {
   if (running == nullptr || parent == MPI_COMM_NULL) return 0;
   binding* const known = binding_of(parent).value_or(nullptr);
   return known != nullptr ? identity_of_next(*known) : 0;
 }
+
+void reuse_identity(MPI_Comm parent) {
+  if (running == nullptr || parent == MPI_COMM_NULL) return;
+  if (binding* const known = binding_of(parent).value_or(nullptr); known != nullptr && known->derived > 0)
+    --known->derived;
+}
+
+without_inheritance::without_inheritance() { inherits = false; }
+without_inheritance::~without_inheritance() { inherits = true; }
 
 std::uint64_t agreed_identity(MPI_Comm made) {
   if (running == nullptr || made == MPI_COMM_NULL || running->here->places_of(made).empty()) return 0;

@@ -38,11 +38,24 @@ void stop();
 // takes a communicator over at a collective that is not among its first, so that one of a few calls costs nothing. All
 // ranks make the same calls, so they take it over at the same one. `may_wait`: the call may wait for the other ranks.
 binding* find_binding(MPI_Comm comm, bool may_wait);
+// A call did not take place, because the MPI refused its arguments with this code, if it did.
+void uncount(binding& b, int code);
 
 // An identity for the communicators that all ranks of `parent` are about to derive from it, without communication: a
 // function of the parent's identity and of the number of communicators derived before. Several may get the same one if
 // no rank is in two of them. 0 if it is not known.
 std::uint64_t identity_of_next(MPI_Comm parent);
+// After they could not be made: the next one gets that identity.
+void reuse_identity(MPI_Comm parent);
+// While it lives, communicators that this thread makes inherit nothing: Open MPI copies attributes in MPI_Comm_create_group, too,
+// where only some ranks of the parent take part.
+class without_inheritance {
+ public:
+  without_inheritance();
+  without_inheritance(without_inheritance const&) = delete;
+  without_inheritance& operator=(without_inheritance const&) = delete;
+  ~without_inheritance();
+};
 // The same for a communicator that was made by its ranks only, which agree on it.
 std::uint64_t agreed_identity(MPI_Comm made);
 // Called right after a communicator was made. 0 and MPI_COMM_NULL have no effect.

@@ -37,7 +37,7 @@ class call {
   }
   void expect(int count, MPI_Datatype type) {
     type_ = type;
-    expect(count >= 0 && type != MPI_DATATYPE_NULL);
+    expect(count >= 0 && (passes() || is_usable(type)));
   }
   // A buffer for which MPI_IN_PLACE cannot stand. MPICH does not refuse it everywhere, and would wait for the others.
   void expect_memory(void const* buffer) {
@@ -72,6 +72,12 @@ class call {
     return code;
   }
   void count_passed() const { counted.passed(what_, why_); }
+  // What the MPI has returned.
+  int noted(int code) const {
+    if (code != MPI_SUCCESS && why_ == reason::first_calls) [[unlikely]]
+      uncount(*bound_, code);
+    return code;
+  }
   // Calls work(communicator), which returns the bytes of this rank's part.
   template <class Work>
   int attempt(Work&& work) const {
@@ -119,7 +125,7 @@ class blocking : public call {
   int pass(Arguments... arguments) const {
     count_passed();
     if (refused()) return refuse();
-    return mpi_(arguments...);
+    return noted(mpi_(arguments...));
   }
   // Calls work(communicator, kept) to make the call.
   template <class Work>
@@ -145,13 +151,15 @@ class starting : public call {
   static constexpr bool returns_early = true;
 
   starting(function what, MPI_Comm comm, Function* mpi, MPI_Request* request)
-      : call(what, comm, false), mpi_(mpi), request_(request) {}
+      : call(what, comm, false), mpi_(mpi), request_(request) {
+    expect(request != nullptr);
+  }
 
   template <class... Arguments>
   int pass(Arguments... arguments) const {
     count_passed();
     if (refused()) return refuse();
-    return mpi_(arguments..., request_);
+    return noted(mpi_(arguments..., request_));
   }
   template <class Work>
   int run(Work&& work) const {

@@ -18,6 +18,7 @@ std::size_t elements(int count, int ranks = 1) {
 }
 
 bool none_negative(int const* counts, int n) {
+  if (counts == nullptr) return false;
   for (int i = 0; i < n; ++i)
     if (counts[i] < 0) return false;
   return true;
@@ -83,7 +84,7 @@ int call_gatherv(Call c, void const* in, int count, MPI_Datatype type, void* out
                  int const begins[], MPI_Datatype out_type, int root) {
   c.expect_root(root);
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && in == MPI_IN_PLACE;
-  if (is_root) c.expect(none_negative(counts, c.ranks()) && out_type != MPI_DATATYPE_NULL);
+  if (is_root) c.expect(begins != nullptr && none_negative(counts, c.ranks()) && is_usable(out_type));
   if (is_root) c.expect_memory(out);
   if (!in_place) c.expect(count, type), c.expect_memory(in);
   if (is_root) c.expect_apart(in, out, count > 0);
@@ -131,7 +132,7 @@ int call_scatterv(Call c, void const* in, int const counts[], int const begins[]
                   int count, MPI_Datatype type, int root) {
   c.expect_root(root);
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && out == MPI_IN_PLACE;
-  if (is_root) c.expect(none_negative(counts, c.ranks()) && in_type != MPI_DATATYPE_NULL);
+  if (is_root) c.expect(begins != nullptr && none_negative(counts, c.ranks()) && is_usable(in_type));
   if (is_root) c.expect_memory(in);
   if (!in_place) c.expect(count, type), c.expect_memory(out);
   if (is_root) c.expect_apart(in, out, count > 0);
@@ -171,7 +172,7 @@ template <class Call>
 int call_allgatherv(Call c, void const* in, int count, MPI_Datatype type, void* out, int const counts[],
                     int const begins[], MPI_Datatype out_type) {
   bool const in_place = in == MPI_IN_PLACE;
-  c.expect(out_type != MPI_DATATYPE_NULL && (c.passes() || none_negative(counts, c.ranks())));
+  c.expect(c.passes() || (begins != nullptr && none_negative(counts, c.ranks()) && is_usable(out_type)));
   if (!in_place) c.expect(count, type);
   c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
@@ -206,8 +207,8 @@ template <class Call>
 int call_alltoallv(Call c, void const* in, int const counts[], int const begins[], MPI_Datatype type, void* out,
                    int const out_counts[], int const out_begins[], MPI_Datatype out_type) {
   bool const in_place = in == MPI_IN_PLACE;
-  c.expect(out_type != MPI_DATATYPE_NULL && (c.passes() || none_negative(out_counts, c.ranks())));
-  if (!in_place) c.expect(type != MPI_DATATYPE_NULL && (c.passes() || none_negative(counts, c.ranks())));
+  c.expect(c.passes() || (out_begins != nullptr && none_negative(out_counts, c.ranks()) && is_usable(out_type)));
+  if (!in_place) c.expect(c.passes() || (begins != nullptr && none_negative(counts, c.ranks()) && is_usable(type)));
   c.expect_memory(out);
   if (!in_place && !c.passes()) c.expect_apart(in, out, any_positive(counts, c.ranks()));
   if (c.passes()) return c.pass(in, counts, begins, type, out, out_counts, out_begins, out_type, c.comm());

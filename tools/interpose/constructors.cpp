@@ -13,14 +13,17 @@ namespace {
 template <class Make>
 int derive(MPI_Comm parent, MPI_Comm const* made, Make&& make) {
   std::uint64_t const identity = identity_of_next(parent);
+  without_inheritance const now;
   int const code = make();
   if (code == MPI_SUCCESS) identify(*made, identity);
+  else if (identity != 0) reuse_identity(parent);
   return code;
 }
 
 // The same where only the ranks of the new communicator take part.
 template <class Make>
 int make_and_agree(MPI_Comm const* made, Make&& make) {
+  without_inheritance const now;
   int const code = make();
   if (code == MPI_SUCCESS) identify(*made, agreed_identity(*made));
   return code;

@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "binding.hpp"
+
 namespace interpose {
 namespace {
 
@@ -88,9 +90,45 @@ table make_table() {
   return out;
 }
 
+// Never destroyed, because destructors of the program may call MPI.
+table const& predefined() {
+  static table const& known = *new table(make_table());
+  return known;
+}
+
+// How a type was made.
+struct envelope {
+  explicit envelope(MPI_Datatype type) {
+#if MPI_VERSION >= 4
+    PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner);
+#else
+    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+#endif
+  }
+
+  // Of a duplicate, or of consecutive copies: the type that is repeated.
+  MPI_Datatype inner_of(MPI_Datatype type) const {
+    int count = 0;
+    MPI_Datatype out = MPI_DATATYPE_NULL;
+#if MPI_VERSION >= 4
+    MPI_Count large = 0;
+    PMPI_Type_get_contents_c(type, integers, addresses, counts, types, &count, nullptr, &large, &out);
+#else
+    PMPI_Type_get_contents(type, integers, addresses, types, &count, nullptr, &out);
+#endif
+    return out;
+  }
+
+#if MPI_VERSION >= 4
+  MPI_Count integers = 0, addresses = 0, counts = 0, types = 0;
+#else
+  int integers = 0, addresses = 0, types = 0;
+#endif
+  int combiner = MPI_COMBINER_NAMED;
+};
+
 bool is_predefined(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+  int const combiner = envelope(type).combiner;
   // Types of Fortran's precisions have no name, but may not be freed either.
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
          combiner == MPI_COMBINER_F90_INTEGER;
@@ -98,12 +136,9 @@ bool is_predefined(MPI_Datatype type) {
 
 // A duplicate of a dense type, or consecutive copies of one.
 bool repeats_dense(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-  if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return false;
-  int count = 0;
-  MPI_Datatype inner = MPI_DATATYPE_NULL;
-  PMPI_Type_get_contents(type, integers, addresses, types, &count, nullptr, &inner);
+  envelope const made(type);
+  if (made.combiner != MPI_COMBINER_CONTIGUOUS && made.combiner != MPI_COMBINER_DUP) return false;
+  MPI_Datatype inner = made.inner_of(type);
   bool const dense = look_up(inner).dense;
   if (!is_predefined(inner)) PMPI_Type_free(&inner);
   return dense;
@@ -111,9 +146,16 @@ bool repeats_dense(MPI_Datatype type) {
 
 }  // namespace
 
+bool is_usable(MPI_Datatype type) {
+  if (type == MPI_DATATYPE_NULL) return false;
+  if (predefined().contains(type)) return true;
+  char nothing[1] = {};
+  int position = 0;
+  return PMPI_Pack(nothing, 0, type, nothing, 0, &position, quiet_communicator()) == MPI_SUCCESS;
+}
+
 datatype look_up(MPI_Datatype type) {
-  static table const known = make_table();
-  if (auto const found = known.find(type); found != known.end()) return found->second;
+  if (auto const found = predefined().find(type); found != predefined().end()) return found->second;
   datatype out;
   MPI_Count size = 0;
   MPI_Aint lower = 0;

@@ -16,7 +16,9 @@ struct datatype {
   element kind = element::none;
 };
 
-// For a type other than MPI_DATATYPE_NULL.
+// Whether it is a type that is committed, as far as the MPI can tell without a message. Otherwise nothing else here may be asked.
+bool is_usable(MPI_Datatype type);
+
 datatype look_up(MPI_Datatype type);
 
 // Memory contains only its values, in any order.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -23,32 +24,76 @@ struct range {
   std::uintptr_t begin, end;
 };
 
-int add_library(dl_phdr_info* info, std::size_t, void* list) {
-  std::string_view const file = info->dlpi_name;
-  if (std::ranges::none_of(names, [&](std::string_view name) { return file.find(name) != file.npos; })) return 0;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    auto const& part = info->dlpi_phdr[i];
+// The executable parts of a library.
+void add_code(dl_phdr_info const& info, std::vector<range>& to) {
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    auto const& part = info.dlpi_phdr[i];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
-    std::uintptr_t const begin = info->dlpi_addr + part.p_vaddr;
-    static_cast<std::vector<range>*>(list)->push_back({begin, begin + part.p_memsz});
+    std::uintptr_t const begin = info.dlpi_addr + part.p_vaddr;
+    to.push_back({begin, begin + part.p_memsz});
   }
-  return 0;
+}
+bool lies_in(std::vector<range> const& all, void const* code) {
+  auto const address = reinterpret_cast<std::uintptr_t>(code);
+  return std::ranges::any_of(all, [&](range const& one) { return address >= one.begin && address < one.end; });
 }
 
-std::vector<range> code_of_fortran_libraries() {
-  std::vector<range> out;
-  ::dl_iterate_phdr(&add_library, &out);
+// Of the libraries that were loaded when this was made.
+struct loaded_code {
+  std::uint64_t loads = 0;  // of libraries, so far
+  std::vector<range> fortran, own;
+
+  static loaded_code const* find() {
+    auto* const out = new loaded_code;  // never deleted, because destructors of the program may call MPI
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* to) {
+          auto& found = *static_cast<loaded_code*>(to);
+          found.loads = info->dlpi_adds;
+          std::string_view const file = info->dlpi_name;
+          if (std::ranges::any_of(names, [&](std::string_view name) { return file.find(name) != file.npos; }))
+            add_code(*info, found.fortran);
+          std::vector<range> code;
+          add_code(*info, code);
+          if (lies_in(code, reinterpret_cast<void const*>(&loaded_code::find))) found.own = code;
+          return 0;
+        },
+        out);
+    return out;
+  }
+};
+
+std::uint64_t loads_so_far() {
+  std::uint64_t out = 0;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* to) {
+        *static_cast<std::uint64_t*>(to) = info->dlpi_adds;
+        return 1;  // all have the same number
+      },
+      &out);
   return out;
+}
+
+std::atomic<loaded_code const*> known{nullptr};
+
+loaded_code const& code_now() {
+  loaded_code const* const before = known.load(std::memory_order_acquire);
+  if (before != nullptr) return *before;
+  loaded_code const* const found = loaded_code::find();
+  known.store(found, std::memory_order_release);
+  return *found;
 }
 
 }  // namespace
 
+bool is_in_this_library(void const* code) { return lies_in(code_now().own, code); }
+
+// A program may load a Fortran library at any time, such as a module of Python.
 bool is_in_fortran_library(void const* code) {
-  static std::vector<range> const all = code_of_fortran_libraries();
-  auto const address = reinterpret_cast<std::uintptr_t>(code);
-  for (range const& one : all)
-    if (address >= one.begin && address < one.end) return true;
-  return false;
+  loaded_code const& now = code_now();
+  if (lies_in(now.fortran, code)) return true;
+  if (lies_in(now.own, code) || loads_so_far() == now.loads) return false;
+  known.store(nullptr, std::memory_order_release);
+  return lies_in(code_now().fortran, code);
 }
 
 void* find_in_mpi(char const* name) {

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Calls from Fortran. The Fortran libraries of Open MPI and of MPICH (mpif.h, use mpi, use mpi_f08) convert the arguments and
 // then call the PMPI_ functions of C. So this library defines those too: called by a Fortran library, they are the MPI_
-// functions, and called by anybody else, those of the MPI.
+// functions, and called by anybody else, those of the MPI. Those that initialise and finalize, and that complete requests, are the
+// MPI_ functions for everybody but this library: a tool that wraps some of them may not wrap the one that starts a call.
 #pragma once
 
 namespace interpose {
 
-// Whether the address lies in one of the libraries that an MPI has for Fortran.
+// Whether the address lies in one of the libraries that an MPI has for Fortran, or in this library. Code that is built without
+// -fno-optimize-sibling-calls may have the return address of its caller.
 bool is_in_fortran_library(void const* code);
+bool is_in_this_library(void const* code);
 
 // A function of the MPI that this library also defines.
 void* find_in_mpi(char const* name);
 
 }  // namespace interpose
 
-// INTERPOSE_FORTRAN(function, parameters, arguments...)
-#define INTERPOSE_FORTRAN(name, parameters, ...)                                                              \
+// INTERPOSE_FORTRAN(function, parameters, arguments...); INTERPOSE_ALL for callers of any kind.
+#define INTERPOSE_FORTRAN(name, parameters, ...) \
+  INTERPOSE_IF(interpose::is_in_fortran_library(__builtin_return_address(0)), name, parameters, __VA_ARGS__)
+#define INTERPOSE_ALL(name, parameters, ...) \
+  INTERPOSE_IF(!interpose::is_in_this_library(__builtin_return_address(0)), name, parameters, __VA_ARGS__)
+#define INTERPOSE_IF(condition, name, parameters, ...)                                                        \
   int PMPI_##name parameters {                                                                                \
     static auto* const mpi = reinterpret_cast<decltype(&PMPI_##name)>(interpose::find_in_mpi("PMPI_" #name)); \
-    bool const fortran = interpose::is_in_fortran_library(__builtin_return_address(0));                       \
-    return fortran ? MPI_##name(__VA_ARGS__) : mpi(__VA_ARGS__);                                              \
+    return condition ? MPI_##name(__VA_ARGS__) : mpi(__VA_ARGS__);                                            \
   }

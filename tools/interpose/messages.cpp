@@ -60,16 +60,6 @@ class placed {
   MPI_Datatype type_, own_ = MPI_DATATYPE_NULL;
 };
 
-// Whether the type may be used is known to the MPI only, and asked before anything is sent.
-void expect_committed(MPI_Datatype type) {
-  char nothing[1] = {};
-  int position = 0;
-  if (PMPI_Pack(nothing, 0, type, nothing, 0, &position, quiet_communicator()) != MPI_SUCCESS)
-    throw tutti::error({.code = tutti::error_code::bad_argument,
-                        .what = "MPI_Pack refuses the datatype",
-                        .way_out = "commit it first, with MPI_Type_commit"});
-}
-
 void pack(placed const& what, std::byte* packed, std::size_t count, datatype const& known) {
   in_parts(what.memory(), packed, count, known, [&](std::byte* from, std::byte* to, int n, int bytes) {
     int position = 0;
@@ -96,7 +86,6 @@ message::message(use how, void const* memory, std::size_t count, MPI_Datatype ty
       bytes_(count * known_.size),
       packed_(known_.dense ? nullptr : room_for(bytes_)),
       data_(known_.dense ? memory_ : packed_.get()) {
-  if (!known_.dense) expect_committed(type);
   if (!known_.dense && how != use::writes) pack({memory_, type}, data_, count_, known_);
 }
 
@@ -128,7 +117,6 @@ blocks::blocks(use how, void const* memory, int ranks, int const* counts, int co
     data_ = writable(memory) + lowest * known_.extent;
     return;
   }
-  expect_committed(type);
   packed_ = room_for(bytes_);
   data_ = packed_.get();
   for (std::size_t q = 0; q < counts_.size() && how != use::writes; ++q)

@@ -19,10 +19,11 @@
 namespace interpose {
 namespace {
 
-std::mutex changes;
-std::vector<pending*> list;
+// Never destroyed, because destructors of the program may call MPI.
+std::mutex& changes = *new std::mutex;
+std::vector<pending*>& list = *new std::vector<pending*>;
 std::atomic<std::size_t> list_size{0};  // read without the mutex: most programs have none
-std::optional<tutti::progress_thread> mover;
+std::optional<tutti::progress_thread>& mover = *new std::optional<tutti::progress_thread>;
 
 // While this thread asks the MPI whether requests have completed, before it waits for them: then an error comes once.
 thread_local bool asking = false;
@@ -191,29 +192,29 @@ int MPI_Request_get_status_some(int count, MPI_Request const requests[], int* do
 }
 #endif
 
-INTERPOSE_FORTRAN(Wait, (MPI_Request * request, MPI_Status* status), request, status)
-INTERPOSE_FORTRAN(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]), count, requests, statuses)
-INTERPOSE_FORTRAN(Waitany, (int count, MPI_Request requests[], int* index, MPI_Status* status), count, requests, index,
-                  status)
-INTERPOSE_FORTRAN(Waitsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
-                  requests, done, indices, statuses)
-INTERPOSE_FORTRAN(Test, (MPI_Request * request, int* flag, MPI_Status* status), request, flag, status)
-INTERPOSE_FORTRAN(Testall, (int count, MPI_Request requests[], int* flag, MPI_Status statuses[]), count, requests, flag,
-                  statuses)
-INTERPOSE_FORTRAN(Testany, (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status), count,
-                  requests, index, flag, status)
-INTERPOSE_FORTRAN(Testsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
-                  requests, done, indices, statuses)
-INTERPOSE_FORTRAN(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), request, flag, status)
+INTERPOSE_ALL(Wait, (MPI_Request * request, MPI_Status* status), request, status)
+INTERPOSE_ALL(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]), count, requests, statuses)
+INTERPOSE_ALL(Waitany, (int count, MPI_Request requests[], int* index, MPI_Status* status), count, requests, index,
+              status)
+INTERPOSE_ALL(Waitsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
+              requests, done, indices, statuses)
+INTERPOSE_ALL(Test, (MPI_Request * request, int* flag, MPI_Status* status), request, flag, status)
+INTERPOSE_ALL(Testall, (int count, MPI_Request requests[], int* flag, MPI_Status statuses[]), count, requests, flag,
+              statuses)
+INTERPOSE_ALL(Testany, (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status), count, requests,
+              index, flag, status)
+INTERPOSE_ALL(Testsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
+              requests, done, indices, statuses)
+INTERPOSE_ALL(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), request, flag, status)
 #if INTERPOSE_MPI_4_1
-INTERPOSE_FORTRAN(Request_get_status_all, (int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]),
-                  count, requests, flag, statuses)
-INTERPOSE_FORTRAN(Request_get_status_any,
-                  (int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status), count, requests,
-                  index, flag, status)
-INTERPOSE_FORTRAN(Request_get_status_some,
-                  (int count, MPI_Request const requests[], int* done, int indices[], MPI_Status statuses[]), count,
-                  requests, done, indices, statuses)
+INTERPOSE_ALL(Request_get_status_all, (int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]),
+              count, requests, flag, statuses)
+INTERPOSE_ALL(Request_get_status_any,
+              (int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status), count, requests,
+              index, flag, status)
+INTERPOSE_ALL(Request_get_status_some,
+              (int count, MPI_Request const requests[], int* done, int indices[], MPI_Status statuses[]), count,
+              requests, done, indices, statuses)
 #endif
 
 }  // extern "C"

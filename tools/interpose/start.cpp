@@ -33,8 +33,8 @@ int MPI_Finalize() {
   return code;
 }
 
-INTERPOSE_FORTRAN(Init, (int* argc, char*** argv), argc, argv)
-INTERPOSE_FORTRAN(Init_thread, (int* argc, char*** argv, int required, int* provided), argc, argv, required, provided)
-INTERPOSE_FORTRAN(Finalize, ())
+INTERPOSE_ALL(Init, (int* argc, char*** argv), argc, argv)
+INTERPOSE_ALL(Init_thread, (int* argc, char*** argv, int required, int* provided), argc, argv, required, provided)
+INTERPOSE_ALL(Finalize, ())
 
 }  // extern "C"
