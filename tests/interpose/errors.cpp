@@ -138,6 +138,7 @@ void check_same_buffer(bool with_library) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
   int data[8] = {};
   int const counts[4] = {1, 1, 1, 1}, begins[4] = {0, 1, 2, 3};
   auto const refused = [&](int code, std::string const& what) {
