@@ -67,5 +67,11 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::barrier();
 #elif TUTTI_CASE == 25  // expect: this form of the call cannot be asynchronous
   static_cast<void>(tutti::recv<double>(tutti::async(comm), 1));
+#elif TUTTI_CASE == 26  // expect: run_threads passes a
+  tutti::run_threads(2, [](auto by_value) { tutti::barrier(by_value); });
+#elif TUTTI_CASE == 27  // expect: run_local passes a
+  tutti::run_local(2, [](tutti::communicator<tutti::loopback>&) {});
+#elif TUTTI_CASE == 28  // expect: the axes of a mesh have names
+  tutti::mesh grid(comm, {2, 2});
 #endif
 }

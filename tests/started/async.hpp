@@ -204,6 +204,12 @@ void check_lists(Comm& comm) {
   expect(wait_for_any(never_started) == 0, "what was never started has not ended");
   wait_for_all(never_started);
   wait_for_all({});
+
+  std::vector<int> one(10, 1), other(1000, 1);
+  work const sum = all_reduce(async(comm), one);
+  work greatest = all_reduce(async(comm), other, max{});
+  wait_for_all(sum, greatest);
+  expect(one[9] == comm.size() && other[999] == 1, "calls that were waited for together");
   expect(work().done() && work().test() && work().wait(std::chrono::seconds(0)), "work of nothing has not ended");
   expect(works[0].duration().count() > 0 && works[0].duration() == works[0].duration(), "a duration goes on");
 }

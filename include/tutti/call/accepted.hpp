@@ -106,8 +106,8 @@ consteval bool expect_contiguous() {
   else if constexpr (std::ranges::contiguous_range<R>) return true;
   else {
     static_assert(never<R>,
-                  "the elements of this array are not contiguous in memory, which lists of arrays need; copy them to a "
-                  "std::vector, and pass that");
+                  "this array is no contiguous range, which lists of arrays need; list std::vector, std::array or "
+                  "std::span(data, count)");
     return false;
   }
 }
@@ -237,7 +237,8 @@ consteval bool expect_operation() {
         never<Op, T>,
         "this operation cannot combine these elements; it must be callable, also as a const object, as op(a, b) "
         "with two const elements, and return their combination (tutti::sum needs a + b: for a struct pass an operation "
-        "of your own, such as a lambda)");
+        "of your own, such as a lambda; the elements of a std::array are its values: to combine whole arrays, pass "
+        "std::span(&array, 1))");
   return false;
 }
 

@@ -60,8 +60,8 @@ consteval bool expect_element() {
   else if constexpr (std::ranges::contiguous_range<T> && !requires(T const& t) { t.c_str(); })
     static_assert(
         never<T>,
-        "an array of arrays is taken by all_reduce alone; for other calls put a call for each of the arrays into a "
-        "tutti::batch");
+        "an array of arrays is taken by all_reduce alone, which combines each of them in place and takes no output; "
+        "for other calls put a call for each of the arrays into a tutti::batch");
   else if constexpr (std::is_same_v<T, bool&> || std::is_reference_v<T> || std::is_const_v<T>)
     static_assert(never<T>, "elements are objects that are neither const nor references");
   else

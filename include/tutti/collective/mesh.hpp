@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,12 @@ class mesh {
     check_axes(where);
     check_agreement(where);
     for (mesh_axis const& a : axes_) along(a.name, where);
+  }
+  // Refused with a sentence.
+  template <class Extent>
+    requires std::integral<Extent>
+  mesh(communicator<Transport>&, std::initializer_list<Extent>) {
+    static_assert(detail::never<Extent>, "the axes of a mesh have names; pass {{\"row\", 2}, {\"column\", 2}}");
   }
 
   std::vector<mesh_axis> const& axes() const noexcept { return axes_; }

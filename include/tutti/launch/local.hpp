@@ -46,6 +46,8 @@ template <class Transport>
 //   tutti::run_local(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>
 void run_local(int ranks, F&& f) {
+  static_assert(std::is_invocable_v<F&, communicator<shm>&>,
+                "run_local passes a tutti::communicator<tutti::shm>& to the function; let it take auto& comm");
   auto const call = [&f](communicator<shm>& comm) { f(comm); };  // f may be a function rather than an object
   detail::run_processes(ranks, detail::rank_function<shm>(call));
 }
@@ -56,6 +58,8 @@ void run_local(int ranks, F&& f) {
 //   tutti::run_threads(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>
 void run_threads(int ranks, F&& f) {
+  static_assert(std::is_invocable_v<F&, communicator<loopback>&>,
+                "run_threads passes a tutti::communicator<tutti::loopback>& to the function; let it take auto& comm");
   auto const call = [&f](communicator<loopback>& comm) { f(comm); };
   detail::run_in_threads(ranks, detail::rank_function<loopback>(call));
 }

@@ -219,6 +219,14 @@ void wait_for_all(Works&& all) {
   if (first) std::rethrow_exception(first);
 }
 
+//   tutti::wait_for_all(sum, halo);
+template <std::derived_from<work>... Works>
+  requires(sizeof...(Works) > 0)
+void wait_for_all(Works const&... works) {
+  work all[] = {works...};
+  wait_for_all(std::span<work>(all));
+}
+
 // Waits until one has ended, and returns its index, the lowest if there are several; nothing for an empty list. Throws
 // the error of that call.
 template <list_of_works Works = std::span<work>>
