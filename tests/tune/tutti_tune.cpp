@@ -39,7 +39,7 @@ TEST_CASE("it writes a table, a header and the times") {
   command c(quick + " -o " + base + "/new/table --header " + base + "/table.hpp --results " + base + "/times.csv");
   CHECK(c.wait() == 0);
   CAPTURE(c.output);
-  CHECK(c.said("all_reduce, 2 to 2 ranks: "));
+  CHECK(c.said("\nbarrier, 2 to 2 ranks: "));
   CHECK(c.said("wrote " + base + "/new/table"));
 
   owned_table const table = parse_table(read_file(base + "/new/table").value(), "table");

@@ -113,16 +113,17 @@ inline void print(std::vector<tutti::detail::rule> const& rules) {
     bool const first = i == 0 || rules[i - 1].what != r.what || rules[i - 1].min_ranks != r.min_ranks ||
                        rules[i - 1].memory != r.memory;
     if (first)
-      fmt::print("{}, {} to {} ranks{}: ", name(r.what), r.min_ranks, r.max_ranks,
+      fmt::print("{}{}, {} to {} ranks{}: ", i == 0 ? "" : "\n", name(r.what), r.min_ranks, r.max_ranks,
                  r.memory == tutti::detail::reach::closed      ? ", memory closed to peers"
                  : r.memory == tutti::detail::reach::messages  ? ", by messages"
                  : r.memory == tutti::detail::reach::nodes     ? ", over nodes"
                  : r.memory == tutti::detail::reach::scattered ? ", scattered over nodes"
                                                                : "");
+    else fmt::print(", ");
     fmt::print("{}{}", name(r.algorithm), r.how == tutti::protocol::pull ? " (pull)" : "");
-    if (r.up_to != tutti::detail::rule::no_limit) fmt::print(" to {}, ", r.up_to);
-    else fmt::print("\n");
+    if (r.up_to != tutti::detail::rule::no_limit) fmt::print(" to {}", r.up_to);
   }
+  if (!rules.empty()) fmt::print("\n");
 }
 
 inline std::string csv(std::vector<result> const& results) {
