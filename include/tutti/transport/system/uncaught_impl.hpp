@@ -56,7 +56,9 @@ inline bool tells_enough(std::uint64_t told, std::uint64_t own, int peer) {
     std::uint64_t const own = own_entry(e.happened()), first = enter(own);
     std::string line = e.what();
     if (first != 0 && tells_enough(first, own, e.peer())) {
-      std::string const cause = e.peer() < 0 || e.peer() == e.rank() ? "" : join({", because of rank ", e.peer()});
+      // A mismatch names one of two ranks, which need not be the wrong one.
+      bool const is_certain = e.peer() >= 0 && e.peer() != e.rank() && e.code() != error_code::mismatch;
+      std::string const cause = is_certain ? join({", because of rank ", e.peer()}) : "";
       line = join({"tutti: rank ", uncaught.rank, " ends too (", name(e.code()), cause, "); see the error of rank ",
                    teller(first)});
     }
