@@ -15,6 +15,7 @@ TEST_CASE("messages end with an error over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unfit_messages(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_circles(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_circle_of_one(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_other_tags(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_absent_ranks(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_probes_in_vain(comm); }));
   }

@@ -428,6 +428,20 @@ void check_circle_of_one(Comm& comm) {
   expect_error(e, error_code::timeout, "; start both directions at once with send_recv");
 }
 
+// Ranks that wait for each other, because the tags of send and receive differ.
+template <class Comm>
+void check_other_tags(Comm& comm) {
+  if (comm.rank() > 1 || comm.size() < 2) return;
+  auto pair = comm.subgroup({0, 1});
+  int const other = 1 - pair.rank();
+  std::vector<int> in(3), out(3);
+  receive_work got = irecv(pair, in, other, 7, {.timeout = std::chrono::seconds(2)});
+  isend(pair, out, other, 8).wait();
+  error const e = error_of([&] { got.wait(); });
+  expect_error(e, error_code::timeout, ", tag 8 has arrived, which no receive matches");
+  expect_error(e, error_code::timeout, "; check the ranks and tags of the sends and receives");
+}
+
 // A rank that makes another call, and one that has closed its communicator.
 template <class Comm>
 void check_absent_ranks(Comm& comm) {

@@ -73,14 +73,14 @@ class message_faults {
     else when = add_waiting_chain(what, peer);
     std::string const other = other_message(t);
     what += other;
-    if (waits_for_itself && !alone() && other.empty()) when = circumstance::circle;
+    if (!other.empty()) when = circumstance::message;  // its tag is the likely cause
+    else if (waits_for_itself && !alone()) when = circumstance::circle;
     auto const stopped = engine_.states().find_stopped();
     if (stopped.first >= 0) {
       peer = stopped.first;
       what += stopped.text;
     }
-    if (when == circumstance::usual && (!other.empty() || (stopped.first < 0 && !alone())))
-      when = circumstance::message;
+    if (when == circumstance::usual && stopped.first < 0 && !alone()) when = circumstance::message;
     raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where, when);
   }
   [[noreturn, gnu::cold]] void raise_failure(message_failure const& m, std::source_location where) {
