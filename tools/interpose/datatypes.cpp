@@ -2,6 +2,7 @@
 // Predefined types come from a table; a derived type that repeats a dense type is dense.
 #include "datatypes.hpp"
 
+#include <atomic>
 #include <type_traits>
 #include <unordered_map>
 
@@ -147,8 +148,13 @@ bool repeats_dense(MPI_Datatype type) {
 }  // namespace
 
 bool is_usable(MPI_Datatype type) {
+  static std::atomic<MPI_Datatype> last = MPI_DATATYPE_NULL;  // predefined: programs use few in a row
   if (type == MPI_DATATYPE_NULL) return false;
-  if (predefined().contains(type)) return true;
+  if (type == last.load(std::memory_order_relaxed)) return true;
+  if (predefined().contains(type)) {
+    last.store(type, std::memory_order_relaxed);
+    return true;
+  }
   char nothing[1] = {};
   int position = 0;
   return PMPI_Pack(nothing, 0, type, nothing, 0, &position, quiet_communicator()) == MPI_SUCCESS;
