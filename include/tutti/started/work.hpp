@@ -219,6 +219,8 @@ void wait_for_all(Works&& all) {
   if (first) std::rethrow_exception(first);
 }
 
+// The same of works that are in variables.
+//
 //   tutti::wait_for_all(sum, halo);
 template <std::derived_from<work>... Works>
   requires(sizeof...(Works) > 0)
