@@ -212,8 +212,10 @@ class job {
   }
 
   // What helps where the system has no room for another process.
-  static std::string advice(int code) {
-    if (code == EMFILE) return "; raise the limit of open files (ulimit -n), of which --prefix needs two for each rank";
+  std::string advice(int code) const {
+    if (code == EMFILE)
+      return fmt::format("; raise the limit of open files (ulimit -n){}",
+                         options_.prefix ? ", of which --prefix needs two for each rank" : "");
     return code == EAGAIN ? "; raise the limit of processes (ulimit -u)" : "";
   }
   // What may be wrong with a program that cannot be started.

@@ -132,9 +132,9 @@ std::pair<int, int> range_of(std::string const& text) {
 int verify_command(verify_arguments a) {
   auto const [first, last] = range_of(a.ranks);
   check_ranks(first, 0);
+  bool const is_named = std::ranges::find(a.algorithms, name(algorithm_id::two_level)) != a.algorithms.end();
   bool const composite = take_two_level(a.algorithms);
-  if (composite && a.algorithms.empty() && a.nodes.empty() && last < 2)
-    refuse("two_level needs at least 2 ranks", "give more");
+  if (is_named && a.nodes.empty() && last < 2) refuse("two_level needs at least 2 ranks", "give more");
   if (last > max_verified_ranks)
     refuse(fmt::format("cannot verify {} ranks", last),
            fmt::format("give at most {}, which takes minutes; `tutti-sim simulate` takes up to {}", max_verified_ranks,

@@ -75,15 +75,19 @@ std::string header_name(std::string const& machine) {
   return out;
 }
 
-// The table that is there, or the built-in one in place of a table that cannot be read.
-tutti::detail::owned_table readable_table_at(std::string const& path) {
+// The table in this file, if it is of this machine and can be read; else the built-in one.
+tutti::detail::owned_table table_to_update(std::string const& path) {
   try {
-    return table_at(path);
+    if (auto const text = tutti::detail::read_file(path)) {
+      tutti::detail::owned_table there = tutti::detail::parse_table(*text, path);
+      if (there.machine.empty() || there.machine == tutti::detail::this_machine()) return there;
+      fmt::print(stderr, "tutti-tune: replaces the table of another machine, {}\n", there.machine);
+    }
   } catch (tutti::error const& e) {
     fmt::print(stderr, "tutti-tune: replaces a table that cannot be read, with its limits for devices: {}\n",
                e.happened());
-    return built_in_table();
   }
+  return built_in_table();
 }
 
 // Times of a busy machine choose algorithms that are slow on an idle one.
@@ -123,7 +127,7 @@ int main(int argc, char** argv) {
     measure(s, *shared);
     std::vector<result> const results(shared->results, shared->results + shared->count);
 
-    tutti::detail::owned_table table = readable_table_at(s.output);
+    tutti::detail::owned_table table = table_to_update(s.output);
     table.machine = tutti::detail::this_machine();
     table.date = today();
     table.apart = fit(results, false, table.apart);

@@ -111,6 +111,7 @@ TEST_CASE("tutti-sim refuses with a sentence") {
            {"pipeline --svg picture.svg", "a picture shows one schedule; name it: pipeline 1f1b --svg ..."},
            {"pipeline 1f1b -r 2 -m 3 --forward 0.5", "a time is not a whole number of columns of the text; give whole"},
            {"verify two_level -r 1", "two_level needs at least 2 ranks; give more"},
+           {"verify two_level ring -r 1", "two_level needs at least 2 ranks; give more"},
            {"verify -c nothing", "\"nothing\" is not a collective; the collectives are: all_reduce"},
            {"verify -r 5-3", "\"5-3\" is not a range of ranks; write a number such as 8, or a range such as 1-64"},
            {"verify -r 513", "cannot verify 513 ranks; give at most 512"},

@@ -62,6 +62,11 @@ void check_lists_of_arrays(Comm& comm) {
   all_reduce(async(comm), many, tutti::premultiplied_sum(2.0f)).wait();
   expect(many[99][9] == 2.0f * static_cast<float>(comm.size()), "a sum with a state is wrong");
   all_reduce(async(comm), nothing).wait();
+
+  std::vector<int> tied(5, 1);  // weights that two layers share
+  std::vector<std::span<int>> const twice{tied, tied};
+  all_reduce(async(comm), twice).wait();
+  expect(tied[4] == comm.size(), "an array that a list names twice is wrong");
 }
 
 // Messages around a ring and collectives of several kinds and types, in several rounds.

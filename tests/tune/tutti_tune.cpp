@@ -88,6 +88,28 @@ TEST_CASE("what is not measured is kept: rules, constants of the cost model, lim
   }
 }
 
+TEST_CASE("short messages do not change what a byte costs, and a table of another machine is replaced") {
+  temporary_folder const at;
+  std::string const file = (at.path() / "table").string(), tune = std::string(TUTTI_TUNE) + " -r 2 -s 0.1 -o " + file;
+  std::string const costs_before = "\napart 100000 40000 30 20\ncrowded 200000 50000 60 70\n";
+  std::ofstream(file) << tuning_version << costs_before;
+  for (int turn = 0; turn < 2; ++turn) {
+    command c(tune + " -c all_reduce --max 64");
+    CHECK(c.wait() == 0);
+  }
+  owned_table const kept = parse_table(read_file(file).value(), "table");
+  CHECK((kept.apart.sent == 30 && kept.apart.combined == 20 && kept.crowded.sent == 60));
+  CHECK(kept.command.find("; ") == std::string::npos);  // the same command twice
+
+  std::ofstream(file) << tuning_version << "\nmachine Other CPU, 64 cores\ncommand theirs" << costs_before;
+  command c(tune + " -c barrier");
+  CHECK(c.wait() == 0);
+  CHECK(c.said("tutti-tune: replaces the table of another machine, Other CPU, 64 cores\n"));
+  owned_table const own = parse_table(read_file(file).value(), "table");
+  CHECK(own.apart.sent != 30);
+  CHECK(own.command.find("theirs") == std::string::npos);
+}
+
 TEST_CASE("a path that cannot be written is reported") {
   command c(quick + " -o /proc/nowhere/table");
   CHECK(c.wait() == 1);

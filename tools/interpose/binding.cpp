@@ -245,13 +245,13 @@ binding* find_binding(MPI_Comm comm, bool may_wait) {
   return last.found;
 }
 
-// The ranks whose arguments are right have made it, or will make it again.
-void uncount(binding& b, int code) {
+void uncount(binding& b, int code, bool others_end) {
   int kind = MPI_SUCCESS;
   PMPI_Error_class(code, &kind);
-  for (int const refused : {MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_OP, MPI_ERR_REQUEST,
-                            MPI_ERR_ROOT, MPI_ERR_TYPE})
-    if (kind == refused && !b.decided) --b.calls;
+  bool is_refusal = kind == MPI_ERR_COMM || kind == MPI_ERR_ROOT;
+  for (int const one : {MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_OP, MPI_ERR_REQUEST, MPI_ERR_TYPE})
+    is_refusal |= kind == one && !others_end;
+  if (is_refusal && !b.decided) --b.calls;
 }
 
 std::uint64_t identity_of_next(MPI_Comm parent) {

@@ -75,7 +75,7 @@ class call {
   // What the MPI has returned.
   int noted(int code) const {
     if (code != MPI_SUCCESS && why_ == reason::first_calls) [[unlikely]]
-      uncount(*bound_, code);
+      uncount(*bound_, code, others_end());
     return code;
   }
   // Calls work(communicator), which returns the bytes of this rank's part.
@@ -99,6 +99,11 @@ class call {
   std::string_view name() const { return function_names[static_cast<std::size_t>(what_)]; }
 
  private:
+  // Whether ranks other than the root need not wait for it.
+  bool others_end() const {
+    return what_ == function::gather || what_ == function::gatherv || what_ == function::reduce ||
+           what_ == function::igather || what_ == function::igatherv || what_ == function::ireduce;
+  }
   // Reports an error of tutti, and lets the MPI make all further calls if that is possible.
   [[gnu::cold]] int end_by(std::exception const& e) const;
   std::string describe() const { return describe_call(name(), type_, comm_); }

@@ -22,8 +22,9 @@ void* find_in_mpi(char const* name);
   INTERPOSE_IF(interpose::is_in_fortran_library(__builtin_return_address(0)), name, parameters, __VA_ARGS__)
 #define INTERPOSE_ALL(name, parameters, ...) \
   INTERPOSE_IF(!interpose::is_in_this_library(__builtin_return_address(0)), name, parameters, __VA_ARGS__)
+// Inlined, it would see the return address of its caller.
 #define INTERPOSE_IF(condition, name, parameters, ...)                                                        \
-  int PMPI_##name parameters {                                                                                \
+  [[gnu::noinline]] int PMPI_##name parameters {                                                              \
     static auto* const mpi = reinterpret_cast<decltype(&PMPI_##name)>(interpose::find_in_mpi("PMPI_" #name)); \
     return condition ? MPI_##name(__VA_ARGS__) : mpi(__VA_ARGS__);                                            \
   }

@@ -107,13 +107,15 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<result> const& resu
 }
 
 // Fits the four constants of the cost model, all at least 0, by least squares of the relative errors, with coordinate descent. They
-// do not describe fetched messages, which are left out. Constants on which no result depends stay as they are known: a barrier tells
-// nothing about bytes.
+// do not describe fetched messages, which are left out. Constants on which no result depends stay as they are known: barriers and
+// short messages tell nothing about bytes.
 inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded, tutti::detail::costs const& known) {
   struct sample {
     std::array<double, 4> terms;  // each divided by the measured time
   };
   std::map<std::pair<tutti::collective, std::pair<tutti::algorithm_id, int>>, tutti::detail::estimated_work> works;
+  static constexpr std::size_t long_enough = 16384;
+  std::array<bool, 4> is_measured{true, true, false, false};
   std::vector<sample> samples;
   for (result const& r : results) {
     if (r.crowded != crowded || r.how != tutti::protocol::automatic) continue;
@@ -129,6 +131,7 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
       terms[k] = static_cast<double>(time_in_memory(at->second, of, {unit[0], unit[1], unit[2], unit[3]}, how)) / 1e9 /
                  r.own.alone;
     }
+    for (std::size_t const k : {2, 3}) is_measured[k] |= r.of.bytes >= long_enough && terms[k] > 0;
     samples.push_back({terms});
   }
   if (samples.empty()) return known;
@@ -144,7 +147,7 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
         above += rest * s.terms[k];
         below += s.terms[k] * s.terms[k];
       }
-      if (below > 0) x[k] = std::max(0.0, above / below);
+      if (below > 0 && is_measured[k]) x[k] = std::max(0.0, above / below);
     }
   // Two ranks alone cannot distinguish a hop from a message, and a free message would favour large fan-ins.
   x[1] = std::max(x[1], x[0] / 4);

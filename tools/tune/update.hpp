@@ -53,20 +53,25 @@ inline void put_before(std::vector<tutti::detail::rule>& rules, std::vector<tutt
   rules.insert(rules.begin(), measured.begin(), measured.end());
 }
 
-// The rules from these results, for sizes up to twice the largest one if that was limited.
+// The rules from these results; if their size was limited, up to twice the largest one.
 inline std::vector<tutti::detail::rule> measured_rules(settings const& s, std::vector<result> const& results) {
   std::vector<tutti::detail::rule> out = rules_of(results);
   if (s.max >= settings{}.max) return out;
   for (tutti::detail::rule& r : out)
     if (r.up_to == tutti::detail::rule::no_limit && r.what != tutti::collective::barrier)
-      r.up_to = tutti::detail::rule::size_field(2 * s.max);
+      r.up_to = tutti::detail::rule::size_field(2 * std::size_t{r.measured_at});
   return out;
 }
 
-// The commands that gave the rules of a table, after another one.
-inline std::string commands_of(std::string const& before, std::string const& now) {
-  if (before.find(now) != before.npos) return before;
-  return before.empty() ? now : before + "; " + now;
+// The commands that gave the rules of a table, each once, the latest last.
+inline std::string commands_of(std::string_view before, std::string const& now) {
+  std::string out;
+  while (!before.empty()) {
+    std::string_view const one = before.substr(0, before.find("; "));
+    if (one != now) out += fmt::format("{}; ", one);
+    before.remove_prefix(std::min(before.size(), one.size() + 2));
+  }
+  return out + now;
 }
 
 }  // namespace tuning

@@ -189,7 +189,9 @@ class batch {
   struct several final : listed {
     several(communicator<Transport>& comm, Op const& op, options const& asked, coalescing const& bucket,
             std::source_location where)
-        : listed(&kind_of<several>), o(asked), all(comm, op, asked, bucket, where) {}
+        : listed(&kind_of<several>), o(asked), all(comm, op, asked, bucket, where) {
+      all.are_separate_calls();
+    }
     void start(std::vector<work>& works) override { all.start(works); }
     options o;
     detail::coalesced_reductions<Algorithm, Transport, T, Op> all;

@@ -130,6 +130,9 @@ class coalesced_reductions {
     for (auto const& one : all) add(one);
   }
 
+  // The arrays are those of calls that may depend on each other, which start() refuses.
+  void are_separate_calls() { are_separate_calls_ = true; }
+
   // Adds the works of all calls to the list.
   void start(std::vector<work>& works) {
     if (buckets_.empty()) buckets_ = cut();
@@ -164,7 +167,7 @@ class coalesced_reductions {
   std::vector<std::shared_ptr<bucket>> cut() {
     communicator<Transport>& comm = comm_.get();
     std::vector<std::shared_ptr<bucket>> buckets;
-    expect_independent(parts_of<T>(pieces_), comm.rank(), where_);
+    if (are_separate_calls_) expect_independent(parts_of<T>(pieces_), comm.rank(), where_);
     for_each_bucket<T>(pieces_, max_elements_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
       auto b = std::make_shared<bucket>();
       b->pieces.assign(pieces.begin(), pieces.end());
@@ -193,6 +196,7 @@ class coalesced_reductions {
   Op op_;
   options options_;
   std::size_t max_elements_;
+  bool are_separate_calls_ = false;
   std::source_location where_;
   std::vector<piece<T>> pieces_;
   std::vector<std::shared_ptr<bucket>> buckets_;
