@@ -148,7 +148,7 @@ void overlap(Communicator& comm) {
   std::vector<tutti::work> sums;
   for (auto& layer : layers) sums.push_back(tutti::all_reduce(tutti::async(comm), layer));
   std::optional<std::size_t> const first = tutti::wait_for_any(sums);  // its place in the list
-  tutti::wait_for_all(sums);  // or wait_for_all(one, other)
+  tutti::wait_for_all(sums);
   expect(first.has_value(), "none has ended");
 
   tutti::persistent again = tutti::all_reduce(tutti::prepared(comm), gradient);  // checked and planned once
