@@ -82,9 +82,9 @@ TEST_CASE("what is not measured is kept: rules, constants of the cost model, lim
   CHECK(table.rules.front().what == collective::barrier);  // measured
   CHECK(table.command.starts_with("an earlier one; tutti-tune --ranks 2 "));
   // A barrier moves no bytes.
-  for (costs const* const c : {&table.apart, &table.crowded}) {
-    CHECK(c->sent == (c == &table.apart ? 30 : 60));
-    CHECK(c->combined == (c == &table.apart ? 20 : 70));
+  for (costs const* const one : {&table.apart, &table.crowded}) {
+    CHECK(one->sent == (one == &table.apart ? 30 : 60));
+    CHECK(one->combined == (one == &table.apart ? 20 : 70));
   }
 }
 
