@@ -131,7 +131,8 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
       terms[k] = static_cast<double>(time_in_memory(at->second, of, {unit[0], unit[1], unit[2], unit[3]}, how)) / 1e9 /
                  r.own.alone;
     }
-    for (std::size_t const k : {2, 3}) is_measured[k] |= r.of.bytes >= long_enough && terms[k] > 0;
+    for (std::size_t const k : {std::size_t{2}, std::size_t{3}})
+      is_measured[k] |= r.of.bytes >= long_enough && terms[k] > 0;
     samples.push_back({terms});
   }
   if (samples.empty()) return known;
