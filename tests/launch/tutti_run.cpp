@@ -346,7 +346,7 @@ TEST_CASE("--prefix raises the limit of open files, of its own only") {
 }
 
 TEST_CASE("output that cannot be written is reported at once") {
-  command c("sh -c '" + run + "-n 1 --prefix sh -c \"echo hello; exec sleep 60\" >/dev/full'");
+  command c("sh -c 'exec " + run + "-n 1 --prefix sh -c \"echo hello; exec sleep 60\" >/dev/full'");
   c.read_until("loses some of it: No space left on device");
   CHECK(c.said("tutti-run: cannot write the output of the ranks, and loses some of it"));
 }
