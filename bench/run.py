@@ -168,8 +168,9 @@ def conduct(options, output):
             try:
                 for team in start_teams(options, ranks, folder, say):
                     started.append(team)
-                    output.write(*[begin] if begin else [])
-                    begin = None
+                    if begin:
+                        output.write(begin)
+                        begin = None
                 output.write({"record": "teams", "ranks": ranks, "versions": {t.name: t.version for t in started}})
                 for what, mode in rows:
                     contenders = contenders_of(options, [t for t in started if not t.killed])

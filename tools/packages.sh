@@ -8,7 +8,8 @@ phase() {
   printf '\n== %d:%02d  %s\n' $((elapsed / 60)) $((elapsed % 60)) "$*"
 }
 
-# show_time command...: runs a command, and prints the time every ten seconds until it ends. What prints it does not end by Ctrl-C alone.
+# show_time command...: runs a command, and prints the time every ten seconds until it ends. A background process ignores
+# Ctrl-C, so the script ends it.
 clock=
 trap 'kill $clock 2>/dev/null || true' EXIT
 trap 'exit 130' INT

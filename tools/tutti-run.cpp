@@ -137,7 +137,7 @@ class job {
     int code = options_.recovers && one_succeeded_ ? late_code_ : code_;
     if (code == 0 && late_mismatch_ && !options_.recovers) code = fail_late();
     if (options_.prefix) the_console().of(STDOUT_FILENO).finish();
-    if (loses_output() && code == 0) code = 1;
+    if (report_lost_output() && code == 0) code = 1;
     if (is_interrupted_ && code == 128 + SIGINT) end_by_interrupt();
     return code;
   }
@@ -250,7 +250,7 @@ class job {
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
     for (int const to : {STDOUT_FILENO, STDERR_FILENO}) the_console().of(to).note_room();
-    loses_output();
+    report_lost_output();
     for (output& o : outputs_) o.close_if_broken();
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (waiting[first_output + i].revents != 0) outputs_[i].forward();
@@ -424,8 +424,8 @@ class job {
       if (one.process > 0) ::kill(one.process, number);
   }
 
-  // Whether output of the ranks could not be written, which it says the first time. Whoever does not read needs no output.
-  bool loses_output() {
+  // Says so once if output of the ranks could not be written, and returns whether. Whoever does not read needs no output.
+  bool report_lost_output() {
     int const problem = options_.prefix ? the_console().of(STDOUT_FILENO).error() : 0;
     if (problem == 0 || problem == EPIPE) return false;
     if (!std::exchange(says_lost_output_, true))

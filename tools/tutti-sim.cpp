@@ -98,6 +98,9 @@ void list_command() {
   fmt::print("\n* commutative operations only\n");
 }
 
+bool names_two_level(std::vector<std::string> const& wanted) {
+  return std::ranges::find(wanted, name(algorithm_id::two_level)) != wanted.end();
+}
 // Takes two_level, which is no schedule, out of the wanted algorithms; returns whether it was there, or all are wanted.
 bool take_two_level(std::vector<std::string>& wanted) {
   bool const named = std::erase(wanted, name(algorithm_id::two_level)) > 0;
@@ -132,9 +135,9 @@ std::pair<int, int> range_of(std::string const& text) {
 int verify_command(verify_arguments a) {
   auto const [first, last] = range_of(a.ranks);
   check_ranks(first, 0);
-  bool const is_named = std::ranges::find(a.algorithms, name(algorithm_id::two_level)) != a.algorithms.end();
+  if (names_two_level(a.algorithms) && a.nodes.empty() && last < 2)
+    refuse("two_level needs at least 2 ranks", "give more");
   bool const composite = take_two_level(a.algorithms);
-  if (is_named && a.nodes.empty() && last < 2) refuse("two_level needs at least 2 ranks", "give more");
   if (last > max_verified_ranks)
     refuse(fmt::format("cannot verify {} ranks", last),
            fmt::format("give at most {}, which takes minutes; `tutti-sim simulate` takes up to {}", max_verified_ranks,
@@ -258,7 +261,7 @@ std::string simulate_two_levels(machine_arguments const& a, std::vector<int> con
 // Returns the exit code: 1 if nothing could be simulated.
 int simulate_command(machine_arguments a) {
   check(a);
-  bool const named = std::ranges::find(a.algorithms, name(algorithm_id::two_level)) != a.algorithms.end();
+  bool const named = names_two_level(a.algorithms);
   bool const on_nodes = !a.machine.enclosures.empty() || !a.nodes.empty();
   if (named && !on_nodes) refuse("two_level needs nodes", "give --node, --nodes or --machine");
   if (!a.nodes.empty()) {

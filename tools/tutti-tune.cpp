@@ -19,7 +19,6 @@
 #include "tune/session.hpp"
 #include "tune/update.hpp"
 #include "tune/write.hpp"
-#include "tutti/core/file.hpp"
 #include "tutti/tutti.hpp"
 
 namespace {
@@ -78,10 +77,9 @@ std::string header_name(std::string const& machine) {
 // The table in this file, if it is of this machine and can be read; else the built-in one.
 tutti::detail::owned_table table_to_update(std::string const& path) {
   try {
-    if (auto const text = tutti::detail::read_file(path)) {
-      tutti::detail::owned_table there = tutti::detail::parse_table(*text, path);
-      if (there.machine.empty() || there.machine == tutti::detail::this_machine()) return there;
-      fmt::print(stderr, "tutti-tune: replaces the table of another machine, {}\n", there.machine);
+    if (auto there = table_at(path)) {
+      if (there->machine.empty() || there->machine == tutti::detail::this_machine()) return *std::move(there);
+      fmt::print(stderr, "tutti-tune: replaces the table of another machine, {}\n", there->machine);
     }
   } catch (tutti::error const& e) {
     fmt::print(stderr, "tutti-tune: replaces a table that cannot be read, with its limits for devices: {}\n",

@@ -60,7 +60,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   static_cast<void>(tutti::isend(comm, std::deque<float>(8), 1));
 #elif TUTTI_CASE == 21  // expect: the output is const
   tutti::recv(comm, std::as_const(deque), 1);
-#elif TUTTI_CASE == 22  // expect: this array is no contiguous range, which lists of arrays need
+#elif TUTTI_CASE == 22  // expect: this array is not a contiguous range, which lists of arrays need
   std::vector<std::deque<float> > deques;
   tutti::all_reduce(comm, deques);
 #elif TUTTI_CASE == 23  // expect: the output is const

@@ -75,25 +75,26 @@ std::uint64_t loads_so_far() {
 
 std::atomic<loaded_code const*> known{nullptr};
 
-loaded_code const& code_now() {
-  loaded_code const* const before = known.load(std::memory_order_acquire);
-  if (before != nullptr) return *before;
+loaded_code const& find_code() {
   loaded_code const* const found = loaded_code::find();
   known.store(found, std::memory_order_release);
   return *found;
 }
+loaded_code const& known_code() {
+  loaded_code const* const before = known.load(std::memory_order_acquire);
+  return before != nullptr ? *before : find_code();
+}
 
 }  // namespace
 
-bool is_in_this_library(void const* code) { return lies_in(code_now().own, code); }
+bool is_in_this_library(void const* code) { return lies_in(known_code().own, code); }
 
 // A program may load a Fortran library at any time, such as a module of Python.
 bool is_in_fortran_library(void const* code) {
-  loaded_code const& now = code_now();
+  loaded_code const& now = known_code();
   if (lies_in(now.fortran, code)) return true;
   if (lies_in(now.own, code) || loads_so_far() == now.loads) return false;
-  known.store(nullptr, std::memory_order_release);
-  return lies_in(code_now().fortran, code);
+  return lies_in(find_code().fortran, code);
 }
 
 void* find_in_mpi(char const* name) {

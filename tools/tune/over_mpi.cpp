@@ -72,7 +72,8 @@ void tune(settings& s, tutti::communicator<tutti::hierarchical>& comm, std::stri
   std::optional<drafts> files;
   tutti::detail::owned_table table;
   if (writes) {
-    table = table_at(s.output);
+    auto there = table_at(s.output);
+    table = there ? *std::move(there) : built_in_table();
     files.emplace(s);
     fmt::print("{}\n", topology_of(comm).text());
   }

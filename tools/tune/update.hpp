@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,10 +26,11 @@ inline tutti::detail::owned_table built_in_table() {
   return tutti::detail::parse_table(to_text(tutti::detail::shipped_tables.at(which).table), "the built-in table");
 }
 
-// The table in this file, or the built-in one if there is no file. Throws tutti::error if the file cannot be read.
-inline tutti::detail::owned_table table_at(std::string const& path) {
+// The table in this file, if there is one. Throws tutti::error if it cannot be read.
+inline std::optional<tutti::detail::owned_table> table_at(std::string const& path) {
   auto const text = tutti::detail::read_file(path);
-  return text ? tutti::detail::parse_table(*text, path) : built_in_table();
+  if (!text) return {};
+  return tutti::detail::parse_table(*text, path);
 }
 
 // Whether both conditions can only hold for ranks that share memory.

@@ -106,7 +106,7 @@ consteval bool expect_contiguous() {
   else if constexpr (std::ranges::contiguous_range<R>) return true;
   else {
     static_assert(never<R>,
-                  "this array is no contiguous range, which lists of arrays need; list std::vector, std::array or "
+                  "this array is not a contiguous range, which lists of arrays need; list std::vector, std::array or "
                   "std::span(data, count)");
     return false;
   }

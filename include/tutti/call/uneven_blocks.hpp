@@ -110,10 +110,8 @@ std::span<std::size_t const> known_counts(block_sizes const& sent, block_sizes c
 
 // The request of a _v form. Ranks must agree on the hash of the counts, where all know them.
 inline request ragged(request r, std::span<std::size_t const> counts) {
-  std::uint64_t hash = 0;
-  for (std::size_t const n : counts) hash = mix(hash, n);
   r.ragged = true;
-  r.sizes = static_cast<std::uint32_t>(hash);
+  r.sizes = hash_of_sizes(counts);
   // The choice goes by the mean block, which all know where they know the counts.
   if (!counts.empty()) r.count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) / counts.size();
   return r;

@@ -41,8 +41,9 @@ class batch_work : public work {
 // of messages in the batch cannot make ranks wait for each other. Any collective accepts a batch in place of the
 // communicator, and all ranks add the same collectives. Several all_reduces of one type, operation (without state),
 // algorithm and set of options share calls, as those of a list of arrays do, at the place of the first of them. Those of
-// arrays that may have gaps have calls of their own, so all ranks pass such an array, or all pass a contiguous range. The calls
-// must be independent: none uses memory that another writes, which start() refuses (bad_argument) for all_reduces that share calls. Arguments and errors are those of send, recv and the collectives.
+// arrays that may have gaps have calls of their own, so all ranks pass such an array, or all pass a contiguous range. The
+// calls must be independent: none uses memory that another writes. run() and start() refuse all_reduces that would share
+// a call and are not (bad_argument). Arguments and errors are those of send, recv and the collectives.
 // Other libraries call this group calls or a coalescing manager. A batch stays with its communicator when that is moved, and
 // throws bad_argument once that is destroyed.
 //

@@ -77,9 +77,8 @@ void for_each_bucket(std::span<piece<T> const> all, std::size_t max_elements, F&
 template <class Algorithm, class Comm, class T, class Op>
 returned_by<Comm> all_reduce_parts(Comm& comm, std::span<T const> in, std::span<T> out, std::span<piece<T> const> parts,
                                    Op const& op, options const& o, std::source_location where) {
-  std::uint64_t sizes = 0;
-  for (auto const& p : parts) sizes = mix(sizes, p.count);
-  options_of_parts const with_sizes{o, parts.size() > 1 ? static_cast<std::uint32_t>(sizes) : 0};
+  auto const sizes = parts | std::views::transform(&piece<T>::count);
+  options_of_parts const with_sizes{o, parts.size() > 1 ? hash_of_sizes(sizes) : 0};
   return perform_on_arrays<collective::all_reduce, Algorithm>(comm, in, out, op, 0, with_sizes, where);
 }
 

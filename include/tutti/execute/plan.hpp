@@ -60,10 +60,9 @@ struct request {
   bool at_once : 1 = false;
   bool started = false;  // it must not wait inside
   std::int32_t root = 0;
-  std::uint32_t type = 0;  // type_id
-  std::uint32_t op = 0;    // type_id; 0 where there is none
-  std::uint32_t sizes =
-      0;  // hash of the counts of a _v form that all ranks know, or of the sizes of several arrays in one
+  std::uint32_t type = 0;   // type_id
+  std::uint32_t op = 0;     // type_id; 0 where there is none
+  std::uint32_t sizes = 0;  // hash of the counts of a _v form that all ranks know, or of the arrays in one
   std::uint64_t element_bytes = 1;
   std::uint64_t count = 0;  // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
   unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
@@ -107,6 +106,14 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
   return hash ^ (hash >> 31);
+}
+
+// That of request::sizes.
+template <class Sizes>
+constexpr std::uint32_t hash_of_sizes(Sizes const& sizes) {
+  std::uint64_t hash = 0;
+  for (std::size_t const n : sizes) hash = mix(hash, n);
+  return static_cast<std::uint32_t>(hash);
 }
 
 constexpr std::uint64_t key_of(request const& r) {

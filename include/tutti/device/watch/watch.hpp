@@ -239,7 +239,8 @@ class device_watch {
   static std::string way_out(error_code code) {
     switch (code) {
       case error_code::mismatch:
-        return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+        return "all ranks must make the same calls in the same order, with equal counts, types and operations; for "
+               "blocks of different sizes, use the _v calls";
       case error_code::timeout:
         return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or "
                "device_options::timeout";
