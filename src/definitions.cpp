@@ -3,6 +3,8 @@
 #include "tutti/analyze/critical_path_impl.hpp"
 #include "tutti/analyze/verify_impl.hpp"
 #include "tutti/analyze/verify_two_level_impl.hpp"
+#include "tutti/call/check_arguments_impl.hpp"
+#include "tutti/call/refuse_impl.hpp"
 #include "tutti/core/crc32c_impl.hpp"
 #include "tutti/core/error_impl.hpp"
 #include "tutti/core/file_impl.hpp"

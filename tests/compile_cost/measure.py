@@ -16,19 +16,24 @@ import resource
 import subprocess
 import sys
 
-COLLECTIVES = """
+# Several more collectives, because g++ collects garbage, which takes it 0.2 s, whenever its memory has grown by a certain amount.
+MORE = 4
+COLLECTIVES = f"""
 #include <vector>
 #include "tutti/tutti.hpp"
-struct point { double x, y; };
-int main() {
+template <int> struct point {{ double x, y; }};
+template <int I> void combine(tutti::communicator<>& comm) {{
+  std::vector<point<I>> points(8);
+  tutti::all_reduce(comm, points, [](point<I> a, point<I> b) {{ return point<I>{{a.x + b.x, a.y * b.y}}; }});
+}}
+int main() {{
   auto comm = tutti::init();
   std::vector<float> numbers(8);
   tutti::all_reduce(comm, numbers);
-#ifdef ONE_MORE
-  std::vector<point> points(8);
-  tutti::all_reduce(comm, points, [](point a, point b) { return point{a.x + b.x, a.y * b.y}; });
+#ifdef MORE
+  {"".join(f"combine<{i}>(comm); " for i in range(MORE))}
 #endif
-}
+}}
 """
 
 
@@ -46,7 +51,7 @@ def main(compiler, strip, source_dir, build_dir):
         "hello": [hello],
         "compiled": ["-DTUTTI_COMPILED", hello],
         "one": ["-DTUTTI_COMPILED", collectives],
-        "two": ["-DTUTTI_COMPILED", "-DONE_MORE", collectives],
+        "more": ["-DTUTTI_COMPILED", "-DMORE", collectives],
     }
     seconds, megabytes = {}, {}
     for name, arguments in programs.items():
@@ -61,7 +66,7 @@ def main(compiler, strip, source_dir, build_dir):
     print(f"compile cost: the standard headers alone take {seconds['standard']:.2f} s of processor time")
     print_with_target("01_hello, header-only", ratio(seconds, "hello"), "times", 5)
     print_with_target("01_hello, tutti::compiled", ratio(seconds, "compiled"), "times", 2.5)
-    print_with_target("one more collective, tutti::compiled", ratio(seconds, "two", "one"), "times", 0.5)
+    print_with_target("one more collective, tutti::compiled", ratio(seconds, "more", "one") / MORE, "times", 0.5)
     print_with_target("01_hello, header-only and stripped", kilobytes, "KB", 250)
 
     within_limits = [print_with_limit("01_hello, header-only and stripped", kilobytes, "KB", 300)]
@@ -70,7 +75,7 @@ def main(compiler, strip, source_dir, build_dir):
         within_limits += [
             print_with_limit("01_hello, header-only", ratio(megabytes, "hello"), "times the memory", 4.5),
             print_with_limit("01_hello, tutti::compiled", ratio(megabytes, "compiled"), "times the memory", 2.2),
-            print_with_limit("one more collective, tutti::compiled", ratio(megabytes, "two", "one"), "times the memory", 0.18),
+            print_with_limit("one more collective, tutti::compiled", ratio(megabytes, "more", "one") / MORE, "times the memory", 0.18),
         ]
     else:
         print("compile cost: this compiler does not say how much memory it allocates: no limit is checked but that of the size")

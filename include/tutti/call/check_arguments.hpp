@@ -35,16 +35,9 @@ template <class T>
 constexpr bool is_possible_array(T const* data, std::size_t size) {
   return (data != nullptr || size == 0) && is_possible_size<T>(size);
 }
-[[noreturn, gnu::cold]] inline void refuse_impossible_size(int rank, std::string_view what, std::size_t size,
-                                                           std::source_location where) {
-  refuse(rank, join({what, " has ", size, " elements, which is more than memory can hold"}),
-         "check the number of elements, which may have been negative", where);
-}
-[[noreturn, gnu::cold]] inline void refuse_null(int rank, std::string_view what, std::size_t size,
-                                                std::source_location where) {
-  refuse(rank, join({what, " has ", size, " elements, but its pointer is null"}),
-         "pass the address of the elements; only an empty array may be null", where);
-}
+[[noreturn, gnu::cold]] void refuse_impossible_size(int rank, std::string_view what, std::size_t size,
+                                                    std::source_location where);
+[[noreturn, gnu::cold]] void refuse_null(int rank, std::string_view what, std::size_t size, std::source_location where);
 
 template <class Comm>
 void expect_root(Comm const& comm, int root, std::source_location where) {
@@ -62,18 +55,11 @@ enum class side : std::uint8_t { input, output };
 constexpr std::string_view name(side s) { return s == side::input ? "input" : "output"; }
 
 // "the output of all_reduce", "the root's input of scatter"
-[[gnu::cold]] inline std::string name_of_buffer(collective c, side s) {
-  holdings const held = s == side::input ? row_of(c).input : row_of(c).output;
-  return join({held == only_root(holding::all) ? "the root's " : "the ", name(s), " of ", name(c)});
-}
+[[gnu::cold]] std::string name_of_buffer(collective c, side s);
 
 // `form`: "_v" or nothing.
-[[noreturn, gnu::cold]] inline void refuse_array(int rank, collective c, side s, bool is_null, std::size_t size,
-                                                 char const* form, std::source_location where) {
-  std::string const what = join({name_of_buffer(c, s), form});
-  if (is_null) refuse_null(rank, what, size, where);
-  refuse_impossible_size(rank, what, size, where);
-}
+[[noreturn, gnu::cold]] void refuse_array(int rank, collective c, side s, bool is_null, std::size_t size,
+                                          char const* form, std::source_location where);
 template <collective C, side S, class T>
 void expect_possible_array(int rank, std::span<T> array, char const* form, std::source_location where) {
   if (is_possible_array(array.data(), array.size())) return;
@@ -82,46 +68,18 @@ void expect_possible_array(int rank, std::span<T> array, char const* form, std::
 
 // Rejects the buffer `s` of this rank, which should have a block for every rank but has `size` elements; the other
 // buffer determines the count.
-[[noreturn, gnu::cold]] inline void refuse_size(int rank, int ranks, collective c, side s, std::size_t size,
-                                                std::size_t count, std::source_location where) {
-  std::string_view const other = name(s == side::input ? side::output : side::input);
-  std::string const has = join({name_of_buffer(c, s), " has ", size, " elements, but "});
-  if (!by_block(c))
-    refuse(rank, join({has, "the ", other, " has ", count}), join({"pass an ", name(s), " of ", count, " elements"}),
-           where);
-  std::size_t const expected = count * static_cast<std::size_t>(ranks);
-  refuse(rank, join({has, ranks, " blocks of ", count, " need ", expected}),
-         join({"pass an ", name(s), " of ", expected, " elements, ", ranks, " times the ", other}), where);
-}
+[[noreturn, gnu::cold]] void refuse_size(int rank, int ranks, collective c, side s, std::size_t size, std::size_t count,
+                                         std::source_location where);
 
-[[noreturn, gnu::cold]] inline void refuse_impossible_blocks(int rank, int ranks, collective c, std::size_t count,
-                                                             std::source_location where) {
-  refuse(rank,
-         join({name_of_buffer(c, deals(c) ? side::output : side::input), " has ", count, " elements, and ", ranks,
-               " such blocks are more than memory can hold"}),
-         "check the number of elements, which may have been negative", where);
-}
-[[noreturn, gnu::cold]] inline void refuse_unequal_blocks(int rank, int ranks, collective c, std::size_t size,
-                                                          std::source_location where) {
-  refuse(
-      rank,
-      join({name_of_buffer(c, side::input), " has ", size, " elements, which ", ranks, " ranks cannot share equally"}),
-      join({"pass a multiple of ", ranks, " elements, or use ", name(c), "_v"}), where);
-}
+[[noreturn, gnu::cold]] void refuse_impossible_blocks(int rank, int ranks, collective c, std::size_t count,
+                                                      std::source_location where);
+[[noreturn, gnu::cold]] void refuse_unequal_blocks(int rank, int ranks, collective c, std::size_t size,
+                                                   std::source_location where);
 
 // The holdings determine what in place means: a chunk that a rank has in its input and in its output is the same
 // memory.
-[[noreturn, gnu::cold]] inline void refuse_overlap(int rank, bool is_root, collective c, bool has_in_place,
-                                                   std::source_location where) {
-  holding const gives = row_of(c).input.at(is_root), gets = row_of(c).output.at(is_root);
-  refuse(rank, join({"input and output of ", name(c), " overlap"}),
-         join({!has_in_place           ? ""
-               : gives == gets         ? "pass the same buffer as input and output, or "
-               : gives == holding::own ? "pass this rank's block of the output as its input, or "
-                                       : "pass this rank's block of the input as its output, or ",
-               "two buffers that do not overlap"}),
-         where);
-}
+[[noreturn, gnu::cold]] void refuse_overlap(int rank, bool is_root, collective c, bool has_in_place,
+                                            std::source_location where);
 
 // Whether the call is in place: a chunk that a rank has in its input and in its output is the same memory. The rank's
 // own block starts at `in_begin` of an input with a block for every rank, and at `out_begin` of such an output.
@@ -179,3 +137,7 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
 }
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/call/check_arguments_impl.hpp"
+#endif

@@ -82,21 +82,9 @@ struct count_of_refused {
 // refusing it costs usable communicators nothing.
 inline constexpr int moved_from = -2;
 
-[[noreturn, gnu::cold]] inline void refuse(int rank, std::string_view what, std::string_view way_out,
-                                           std::source_location where) {
-  if (rank == moved_from)
-    refuse(-1, "this communicator was moved from, so it has no ranks", "use the communicator that it was moved to",
-           where);
-  throw error({.code = error_code::bad_argument,
-               .rank = rank,
-               .what = std::string(what),
-               .way_out = std::string(way_out),
-               .where = where});
-}
-[[noreturn, gnu::cold]] inline void refuse_negative_timeout(int rank, std::source_location where) {
-  refuse(rank, "options::timeout is negative", "leave it 0 for the timeout of the communicator, or set a positive time",
-         where);
-}
+[[noreturn, gnu::cold]] void refuse(int rank, std::string_view what, std::string_view way_out,
+                                    std::source_location where);
+[[noreturn, gnu::cold]] void refuse_negative_timeout(int rank, std::source_location where);
 
 // The members of a group: a list in braces, two iterators, or a range of integers.
 struct rank_list : std::vector<int> {
@@ -115,20 +103,10 @@ struct rank_list : std::vector<int> {
   }
 };
 
-[[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
-                                        std::source_location where) {
-  std::vector<bool> listed(static_cast<std::size_t>(ranks));
-  for (int const m : members) {
-    if (m < 0 || m >= ranks)
-      refuse(rank, join({"the list of a group contains rank ", m, ", but the communicator has only ", ranks, " ranks"}),
-             join({"list ranks from 0 to ", ranks - 1}), where);
-    if (listed[static_cast<std::size_t>(m)])
-      refuse(rank, join({"the list of a group contains rank ", m, " twice"}), "list every rank once", where);
-    listed[static_cast<std::size_t>(m)] = true;
-  }
-  if (!listed[static_cast<std::size_t>(rank)])
-    refuse(rank, join({"rank ", rank, " creates a group whose list does not contain it: {", list_of(members), "}"}),
-           "let only the listed ranks create the group", where);
-}
+[[gnu::cold]] void check_members(std::vector<int> const& members, int rank, int ranks, std::source_location where);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/call/refuse_impl.hpp"
+#endif
