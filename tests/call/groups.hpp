@@ -189,6 +189,25 @@ void check_independence(Comm& comm) {
   barrier(sound);
 }
 
+// Errors of a group say which ranks it has, because they number them within it.
+template <class Comm>
+void check_numbering(Comm& comm) {
+  auto const disagree = [](Comm& some) {
+    std::vector<int> v(static_cast<std::size_t>(some.rank() + 1));
+    return error_of([&] { all_reduce(some, v); });
+  };
+  if (comm.rank() != 1) {
+    auto group = comm.subgroup({4, 3, 2, 0});
+    if (group.rank() % 2 == 0) {
+      auto part = group.subgroup({2, 0});
+      expect_error(disagree(part), error_code::mismatch,
+                   "; ranks are numbered within the group {2, 0} of the group {4, 3, 2, 0}");
+    }
+    expect_error(disagree(group), error_code::mismatch, "; ranks are numbered within the group {4, 3, 2, 0}");
+  }
+  expect(!contains(disagree(comm), "numbered"), "a communicator is taken for a group");
+}
+
 template <class Comm>
 void check_refused_lists(Comm& comm) {
   int const other = comm.rank() == 0 ? 1 : 0;

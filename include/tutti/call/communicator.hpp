@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -130,7 +129,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   // same order everywhere. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
   //
   // It is a communicator like any other, with its own memory and faults and the tuning table of this one, which it may outlive. It can
-  // also be created after this one has a fault: survivors of a loss can continue in a group.
+  // also be created after this one has a fault: survivors of a loss can continue in a group. Its errors number ranks within it.
   // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank; timeout
   // (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its communicator, and why, if a
   // call of that rank was refused; system.
@@ -145,7 +144,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
     try {
       detail::check_members(ranks, rank(), size(), where);
       detail::countdown until(engine_->environment.timeout);
-      return make_group(engine_->transport().subgroup(ranks, until));
+      return make_group(engine_->transport().subgroup(ranks, until), ranks);
     } catch (error const& e) {
       engine_->note_refusal(e);
       throw engine_->explained(e).in_call(where);
@@ -262,9 +261,10 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
       detail::refuse(detail::moved_from, {}, {}, where);
   }
 
-  // A communicator over `some`, with the tuning table of this one.
-  communicator make_group(std::unique_ptr<Transport> some) const {
+  // A communicator of these ranks over `some`, with the tuning table of this one.
+  communicator make_group(std::unique_ptr<Transport> some, std::vector<int> const& ranks) const {
     communicator out(std::move(some));
+    out.engine_->numbering = detail::numbered_within(ranks, engine_->numbering);
     out.engine_->tuned = engine_->tuned;
     if constexpr (detail::has_levels<Transport>) out.engine_->levels->tune_by(engine_->tuned);
     return out;

@@ -52,8 +52,8 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
   countdown until(limit);
   try {
     if constexpr (may_survive<Transport>)
-      if (ranks.survives()) return comm.make_group(ranks.shrink(left, others_live, until));
-    return comm.make_group(ranks.subgroup(left, until));
+      if (ranks.survives()) return comm.make_group(ranks.shrink(left, others_live, until), left);
+    return comm.make_group(ranks.subgroup(left, until), left);
   } catch (error const& e) {
     throw e.in_call(where);
   }

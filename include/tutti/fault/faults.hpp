@@ -42,6 +42,7 @@ class faults {
   owning_process const process;
   // Asked during long waits: reports a fault of an enclosing group, which ends this group's call too.
   std::function<std::optional<fault>()> fault_outside;
+  std::string numbering;  // what the errors of a group add, because they name ranks by their numbers within it
 
   explicit faults(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {
     if (ranks() > 1) notices_.emplace(transport_->notices());
@@ -111,9 +112,12 @@ class faults {
   [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who);
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who);
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who);
-  // The caller may free its arrays after the error is thrown, so this waits until no peer reads them: for the longest
-  // operation, but not for ever.
+  // Waits, but not for ever, until no peer reads the arrays of the call, which the caller may free after the error.
   [[gnu::cold]] void withdraw() noexcept;
+
+  [[gnu::cold]] std::string way_out(error_code code, circumstance when = circumstance::usual) const {
+    return std::string(way_out_of_fault(code, when, maps_memory<Transport>)) + numbering;
+  }
 
   // Whether memory that peers may still read stays mapped until the transport is destroyed.
   static constexpr bool memory_outlives_owner = [] {
@@ -133,10 +137,6 @@ class faults {
   [[gnu::cold]] bool is_excluded() const noexcept;
   // What an excluded rank reports instead of the fault that the communicator has.
   [[gnu::cold]] fault exclusion() const;
-
-  static std::string way_out(error_code code, circumstance when = circumstance::usual) {
-    return std::string(way_out_of_fault(code, when, maps_memory<Transport>));
-  }
 
   std::mutex closing_;
   std::optional<error> closed_;  // thrown by every call once set

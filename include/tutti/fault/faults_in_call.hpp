@@ -79,7 +79,7 @@ class faults_in_call : public faults<Transport> {
   [[gnu::cold]] void report_different_calls() noexcept;
 
  protected:
-  using faults<Transport>::notices_, faults<Transport>::recorder_;
+  using faults<Transport>::notices_, faults<Transport>::recorder_, faults<Transport>::way_out;
 
   [[gnu::cold]] std::string this_call() const;
 
@@ -251,7 +251,7 @@ void faults_in_call<Transport>::report_different_calls() noexcept {
                          .rank = 0,
                          .peer = other,
                          .what = what,
-                         .way_out = std::string(way_out_of_fault(error_code::mismatch, circumstance::usual, false))});
+                         .way_out = way_out(error_code::mismatch)});
       recorder_->note_error(found.what(), sequence(), *notices_);
       std::fprintf(stderr, "%s\n", found.what());
     } catch (std::bad_alloc const&) {

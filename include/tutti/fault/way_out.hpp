@@ -2,7 +2,9 @@
 // What a user can do about a fault of a communicator.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/transport/segment.hpp"
@@ -11,6 +13,9 @@ namespace tutti::detail {
 
 // maps_memory: the transport lets ranks read memory of each other.
 [[gnu::cold]] std::string_view way_out_of_fault(error_code code, circumstance when, bool maps_memory);
+
+// "; ranks are numbered within the group {1, 3}". `whole`: the same of the communicator from which the group comes, or nothing.
+[[gnu::cold]] std::string numbered_within(std::vector<int> const& group, std::string_view whole);
 
 }  // namespace tutti::detail
 

@@ -47,9 +47,8 @@ TUTTI_INLINE std::size_t left_of(std::size_t limit, std::size_t used, std::size_
 // The bytes of files that a group keeps in memory. Version 1 also counts what the group itself keeps, without those
 // inside it.
 TUTTI_INLINE std::size_t cached_in(std::string const& folder, bool older) {
-  char const* const of_all = older ? "total_" : "";
-  return number_after(join({of_all, "inactive_file "}), folder, "/memory.stat") +
-         number_after(join({of_all, "active_file "}), folder, "/memory.stat");
+  return number_after(older ? "total_inactive_file " : "inactive_file ", folder, "/memory.stat") +
+         number_after(older ? "total_active_file " : "active_file ", folder, "/memory.stat");
 }
 
 TUTTI_INLINE std::size_t memory_left_in(std::string const& folder) {
