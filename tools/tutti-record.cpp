@@ -47,6 +47,11 @@ void draw(std::vector<record::source> const& traces, std::string const& to, doub
   fmt::print("drew {:.3g} ms of {} lanes to {}\n", drawn.milliseconds, drawn.lanes, to);
 }
 
+// CLI::NonNegativeNumber, whose error names the largest double.
+std::string objection_to_time(std::string text) {
+  return CLI::NonNegativeNumber(text).empty() ? "" : fmt::format("{} is not a number of milliseconds, 0 or more", text);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,9 +66,8 @@ int main(int argc, char** argv) {
   auto* const draw_command = app.add_subcommand("draw", "draw traces as an SVG picture");
   draw_command->add_option("files", paths, "traces")->required();
   draw_command->add_option("-o,--output", to, "output file")->required();
-  draw_command->add_option("--begin", begin, "start, in milliseconds after the first call")
-      ->check(CLI::NonNegativeNumber);
-  draw_command->add_option("--length", length, "length in milliseconds; 0: to the end")->check(CLI::NonNegativeNumber);
+  draw_command->add_option("--begin", begin, "start, in milliseconds after the first call")->check(objection_to_time);
+  draw_command->add_option("--length", length, "length in milliseconds; 0: to the end")->check(objection_to_time);
   auto* const join_command = app.add_subcommand("join", "join the traces of all ranks into one");
   join_command->add_option("files", paths, "traces")->required();
   join_command->add_option("-o,--output", to, "output file")->required();

@@ -496,7 +496,10 @@ void complete_standard_files() {
 int main(int argc, char** argv) {
   complete_standard_files();
   options o;
-  CLI::App app{"Starts the ranks of a job on this machine. Exits with the first exit code of a rank that is not 0."};
+  CLI::App app{
+      "tutti-run -n RANKS [OPTIONS] PROGRAM [ARGUMENTS] starts the ranks of a job on this machine. It exits with the "
+      "first exit "
+      "code of a rank that is not 0."};
   app.add_option("-n", o.ranks, "Number of ranks, also written -np")->check(CLI::Range(1, tutti::max_ranks));
   app.add_flag("--prefix", o.prefix, "Start each line of output with its rank");
   app.add_flag("--enable-recovery", o.recovers,

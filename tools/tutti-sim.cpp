@@ -95,6 +95,7 @@ void list_command() {
         line += fmt::format("{}{}{}", line.empty() ? "" : " ", name(c), s.needs_commutative ? "*" : "");
     fmt::print("{:<{}}  {}\n", name(id), wide, line);
   }
+  fmt::print("{:<{}}  all of these, inside nodes and then across them\n", name(algorithm_id::two_level), wide);
   fmt::print("\n* commutative operations only\n");
 }
 
