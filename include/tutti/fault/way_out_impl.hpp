@@ -31,8 +31,8 @@ TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance whe
         return "check the ranks and tags of the sends and receives; if a rank is only late, raise TUTTI_TIMEOUT or "
                "options::timeout; this communicator is closed";
       if (when == circumstance::circle) return "start both directions at once with send_recv, batch, isend or irecv";
-      return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout; this "
-             "communicator is closed";
+      return "find out what keeps the ranks that have not arrived, such as a call on another communicator, or raise "
+             "TUTTI_TIMEOUT or options::timeout; this communicator is closed";
     case error_code::rank_lost:
       return "check the output of the rank that ended; this communicator is closed, and the others can continue "
              "without that rank by shrink()";
