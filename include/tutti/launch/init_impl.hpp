@@ -16,6 +16,15 @@
 #include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti {
+namespace detail {
+
+// One each per process, although plugins whose symbols are hidden have a copy of all else.
+// Meetings that took place: the next call of init() meets under another name.
+[[gnu::visibility("default")]] inline std::atomic<int> meetings{0};
+// That of the first meeting. No other job can meet under it while the process of rank 0 lives.
+[[gnu::visibility("default")]] inline descriptor job_name;
+
+}  // namespace detail
 
 template <>
 TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std::source_location where) {
@@ -41,24 +50,22 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std
                  .rank = me.rank,
                  .what = detail::join({me.size, " ranks on one machine"}),
                  .way_out = detail::join({"start at most ", max_ranks})});
-  static std::atomic<int> meetings{0};  // those that took place: the next call of init() meets under another name
-  // That of the first meeting. No other job can meet under it while the process of rank 0 lives.
-  static detail::descriptor job_name;
-  static int const kept_by_no_child = ::pthread_atfork(nullptr, nullptr, [] { job_name = detail::descriptor(); });
+  static int const kept_by_no_child =
+      ::pthread_atfork(nullptr, nullptr, [] { detail::job_name = detail::descriptor(); });
   static_cast<void>(kept_by_no_child);
   detail::descriptor name;
   detail::countdown until(detail::settings::from_environment().timeout);
-  int const number = meetings++;
+  int const number = detail::meetings++;
   try {
     auto comm =
         detail::meet_as_rank(detail::join({me.job, "-", number}), me.rank, me.size, until, table, {.kept_name = &name});
-    if (number == 0) job_name = std::move(name);
+    if (number == 0) detail::job_name = std::move(name);
     return comm;
   } catch (error const& e) {
-    --meetings;
+    --detail::meetings;
     throw e.in_call(where);
   } catch (...) {
-    --meetings;
+    --detail::meetings;
     throw;
   }
 }

@@ -14,6 +14,7 @@
 #include "tutti/device/channel/flagged_packet.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
+#include "tutti/device/kernel/access.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/reduce/convert.hpp"
 
@@ -213,6 +214,7 @@ struct packet_work {
                                  bool stopped) const {
     if constexpr (combines) {
       A all[unit];
+      expect_for_device(op, all[0]);
       for_each_received(rank, call, mark, i, stopped, [&](int peer, elements const& next) {
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)
