@@ -337,6 +337,27 @@ void check_meshes(Comm& comm) {
   check_all_collectives(line.along("all"));
 }
 
+// Rank 3 of 4 leaves the mesh because of an error that rank 0, which has no axis with it, does not see.
+template <class Comm>
+void check_revoked_mesh(Comm& comm) {
+  tutti::mesh mesh(comm, {{"data", 2}, {"tensor", 2}});
+  if (comm.rank() == 3) {
+    mesh.revoke(error({.code = error_code::rank_lost, .rank = 3, .what = "a rank is gone"}));
+  } else {
+    error const e = error_of([&] {
+      try {
+        barrier(mesh.along(comm.rank() == 1 ? "data" : "tensor"));
+      } catch (error const& found) {
+        mesh.revoke(found);
+        throw;
+      }
+    });
+    expect_error(e, error_code::revoked, "has revoked the communicator: an error of another call on the mesh: ");
+    expect_error(e, error_code::revoked, "a rank is gone");
+  }
+  barrier(comm);
+}
+
 template <class Comm>
 void check_refused_meshes(Comm& comm) {
   auto const said = [&](std::vector<mesh_axis> const& axes) { return error_of([&] { mesh(comm, axes); }); };

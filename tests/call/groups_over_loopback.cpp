@@ -24,6 +24,7 @@ TEST_CASE("groups have the right ranks and serve every collective over loopback"
 TEST_CASE("a fault or the end of one communicator does not reach another over loopback") {
   for (int const ranks : {2, 5}) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_independence(comm); }));
   CHECK_NOTHROW(run_threads(5, [](auto& comm) { check_numbering(comm); }));
+  CHECK_NOTHROW(run_threads(4, [](auto& comm) { check_revoked_mesh(comm); }));
 }
 
 TEST_CASE("what makes no group is refused over loopback") {

@@ -51,6 +51,7 @@ TEST_CASE("groups have the right ranks and serve every collective over shm") {
 TEST_CASE("a fault or the end of one communicator does not reach another over shm") {
   for (int const ranks : {2, 5}) CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_independence(comm); }));
   CHECK_NOTHROW(run_local(5, [](auto& comm) { check_numbering(comm); }));
+  CHECK_NOTHROW(run_local(4, [](auto& comm) { check_revoked_mesh(comm); }));
 }
 
 TEST_CASE("what makes no group is refused over shm") {

@@ -167,9 +167,8 @@ TEST_CASE("the guide to training") {
       auto another = comm.split(0).value();
       std::optional<decltype(tutti::training::data_parallel(comm, parameters))> model(std::in_place, comm, parameters);
       tutti::barrier(another);  // no rank shrinks while others still make the model
-      auto survivors = comm.shrink();
       model.reset();
-      comm = std::move(survivors);
+      comm = comm.shrink();
       model.emplace(comm, parameters);
       if (comm.size() != 2) throw std::runtime_error("nobody was lost");
     }

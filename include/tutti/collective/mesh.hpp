@@ -18,7 +18,10 @@
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
+#include "tutti/call/survive.hpp"
 #include "tutti/collective/all_gather.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 
 namespace tutti {
 
@@ -82,6 +85,15 @@ class mesh {
     if (known == communicators_.end())
       known = communicators_.emplace(open, comm_->subgroup(ranks_along(open), where)).first;
     return known->second;
+  }
+
+  // communicator::revoke of every communicator that along() has returned, but not of `comm`. A rank that leaves its calls on the mesh
+  // because of an error, for instance to shrink `comm`, tells those that wait for it on other axes.
+  //
+  //   try { step(mesh); } catch (tutti::error const& e) { mesh.revoke(e), throw; }
+  void revoke(error const& cause) {
+    for (auto& [axes, ranks] : communicators_)
+      ranks.revoke(detail::join({"an error of another call on the mesh: ", cause.happened()}));
   }
 
  private:
