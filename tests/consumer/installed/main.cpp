@@ -9,8 +9,15 @@
 
 namespace {
 
+// g++ gives what a process has once a kind of symbol that is shared with local libraries too.
+#if defined(__clang__)
+constexpr int scope = RTLD_GLOBAL;
+#else
+constexpr int scope = RTLD_LOCAL;
+#endif
+
 bool has_sum(char const* plugin) {
-  void* const library = ::dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+  void* const library = ::dlopen(plugin, RTLD_NOW | scope);
   void* const sum = library != nullptr ? ::dlsym(library, "sum_of_ranks") : nullptr;
   if (sum == nullptr) {
     std::fprintf(stderr, "%s\n", ::dlerror());
