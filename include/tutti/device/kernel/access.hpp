@@ -21,7 +21,8 @@ __device__ void call_on_device(Op const& op, A const& x) {
 }
 #endif
 template <class A, class Op>
-TUTTI_HOST_DEVICE void expect_for_device([[maybe_unused]] Op const& op, [[maybe_unused]] A const& x) {
+[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void expect_for_device([[maybe_unused]] Op const& op,
+                                                                       [[maybe_unused]] A const& x) {
 #if defined(__CUDA_ARCH__)
   if (false) call_on_device(op, x);
 #endif
