@@ -88,6 +88,8 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
     CHECK_THROWS_WITH_AS(all_reduce(async(*comm), sent).wait(), refusal, error);
     CHECK_THROWS_WITH_AS(send(*comm, sent, next), refusal, error);
     CHECK_THROWS_WITH_AS(static_cast<void>(comm->split(0)), refusal, error);
+    CHECK_THROWS_WITH_AS(static_cast<void>(comm->subgroup({rank})), refusal, error);
+    CHECK_THROWS_WITH_AS(comm->revoke("late"), refusal, error);
     CHECK_THROWS_WITH_AS(static_cast<void>(comm->shrink()), refusal, error);
   }
   CHECK_THROWS_WITH_AS(all_reduce(on_node, sent), refusal, error);

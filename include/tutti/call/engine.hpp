@@ -222,7 +222,7 @@ engine<Transport>::~engine() {
     if (auto const f = this->poll_fault()) levels->take_over(*f);
     else if (auto* const node = levels->only_node())
       if (auto const in_node = node->engine().poll_fault())
-        this->take_over(*in_node);  // so no rank waits long to close
+        this->take_over(*in_node, in_node->peer);  // so no rank waits long to close
     levels->leave();
   }
   transport().leave();

@@ -90,7 +90,7 @@ class levels {
 
   // Called when the whole has a fault: no rank waits for another in a part.
   void take_over(fault const& f) noexcept {
-    inside_.engine().take_over(f);
+    inside_.engine().take_over(f, only_node() != nullptr ? f.peer : -1);
     if (across_) across_->engine().take_over(f);
   }
 

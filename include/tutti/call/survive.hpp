@@ -61,6 +61,7 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
 
 template <class Transport>
 void revoke_everywhere(engine<Transport>& on, std::string_view why, circumstance when = circumstance::usual) {
+  if constexpr (bound_to_thread<Transport>) on.transport().expect_thread();
   // First on the levels, where all ranks learn of it from this rank: a rank that takes it over from the whole reports
   // itself.
   if constexpr (has_levels<Transport>)
@@ -97,6 +98,7 @@ void communicator<Transport>::revoke(error const& cause) {
   bool const names_loss = cause.code() == error_code::rank_lost || cause.code() == error_code::rank_left;
   if (!names_loss || cause.peer() < 0 || cause.peer() >= size()) return revoke(cause.happened());
   expect_usable({});
+  if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if constexpr (detail::has_levels<Transport>)
     if (auto* const node = engine_->levels->only_node()) node->engine().repeat(cause);
   engine_->repeat(cause);

@@ -33,7 +33,8 @@ struct mesh_axis {
 
 // Arranges the ranks of `comm` as a grid. All ranks create it, with the same axes, whose extents multiply to the size of
 // comm. The first axis varies slowest (as in torch's DeviceMesh; Megatron-LM lists its axes the other way round): in
-// {{"data", 2}, {"tensor", 4}}, rank 5 is at data 1, tensor 1. comm must outlive it.
+// {{"data", 2}, {"tensor", 4}}, rank 5 is at data 1, tensor 1. comm must outlive it, and stay where it is as long as along()
+// makes communicators.
 // Throws error: bad_argument for axes that do not fit, mismatch if ranks pass different ones, and as all_gather and
 // communicator::subgroup do.
 // Cost: an all_gather of the axes, and the creation of a group for each axis.
@@ -49,7 +50,7 @@ class mesh {
  public:
   mesh(communicator<Transport>& comm, std::vector<mesh_axis> axes,
        std::source_location where = std::source_location::current())
-      : comm_(&comm), axes_(std::move(axes)) {
+      : comm_(&comm), rank_(comm.rank()), size_(comm.size()), axes_(std::move(axes)) {
     comm.expect_usable(where);
     check_axes(where);
     check_agreement(where);
@@ -68,7 +69,7 @@ class mesh {
   }
   // The position of this rank on an axis: its rank in along(axis).
   int coordinate(std::string_view axis, std::source_location where = std::source_location::current()) const {
-    return coordinate_of(comm_->rank(), find(axis, where));
+    return coordinate_of(rank_, find(axis, where));
   }
 
   // The communicator of the ranks that differ from this one only on these axes, ordered as in comm, whatever the order of
@@ -107,23 +108,23 @@ class mesh {
       else if (a.extent < 1)
         refuse(detail::join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}),
                "use 1 or more, and -1 once at most", where);
-      else ranks = std::min(ranks * a.extent, comm_->size() + std::int64_t{1});
+      else ranks = std::min(ranks * a.extent, size_ + std::int64_t{1});
     }
-    if (left_open != nullptr && comm_->size() % ranks == 0) *left_open = static_cast<int>(comm_->size() / ranks);
-    else if (left_open != nullptr || ranks != comm_->size())
-      refuse(detail::join({"a mesh of ", described(), " does not fit ", comm_->size(), " ranks"}),
+    if (left_open != nullptr && size_ % ranks == 0) *left_open = static_cast<int>(size_ / ranks);
+    else if (left_open != nullptr || ranks != size_)
+      refuse(detail::join({"a mesh of ", described(), " does not fit ", size_, " ranks"}),
              "the product of the extents must be the number of ranks; one extent may be -1", where);
   }
 
   [[gnu::cold]] void check_agreement(std::source_location where) {
     std::size_t const mine = std::hash<std::string>{}(described());
-    std::vector<std::size_t> all(static_cast<std::size_t>(comm_->size()));
+    std::vector<std::size_t> all(static_cast<std::size_t>(size_));
     all_gather(*comm_, std::span(&mine, 1), all, {}, where);
     auto const other = std::find_if(all.begin(), all.end(), [&](std::size_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
     throw error({.code = error_code::mismatch,
-                 .rank = comm_->rank(),
+                 .rank = rank_,
                  .peer = peer,
                  .what = detail::join(
                      {"rank ", peer, " creates a mesh whose axes differ from rank 0's; this rank's are ", described()}),
@@ -140,7 +141,7 @@ class mesh {
 
   [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out,
                                       std::source_location where) const {
-    detail::noting_refusals(*comm_, [&] { detail::refuse(comm_->rank(), what, way_out, where); });
+    detail::noting_refusals(*comm_, [&] { detail::refuse(rank_, what, way_out, where); });
     __builtin_unreachable();
   }
 
@@ -157,16 +158,17 @@ class mesh {
 
   std::vector<int> ranks_along(std::vector<bool> const& open) const {
     std::vector<int> out;
-    for (int r = 0; r < comm_->size(); ++r) {
+    for (int r = 0; r < size_; ++r) {
       bool beside = true;
       for (std::size_t a = 0; a < axes_.size(); ++a)
-        beside &= open[a] || coordinate_of(r, a) == coordinate_of(comm_->rank(), a);
+        beside &= open[a] || coordinate_of(r, a) == coordinate_of(rank_, a);
       if (beside) out.push_back(r);
     }
     return out;
   }
 
   communicator<Transport>* comm_;
+  int rank_, size_;
   std::vector<mesh_axis> axes_;
   std::map<std::vector<bool>, communicator<Transport>> communicators_;  // by their axes
 };

@@ -91,8 +91,8 @@ class faults {
   [[gnu::cold]] void revoke_for_survivors();
   // Makes every further call of this rank throw this error, unless the communicator is closed already.
   [[gnu::cold]] void close(std::string_view what, std::string_view way_out, int peer = -1);
-  // Ends this group by a fault of the group that it is part of. Rank numbers of the two differ.
-  [[gnu::cold]] void take_over(fault const& f) noexcept;
+  // Ends this group by a fault of another whose ranks it shares. `peer`: the rank to blame, if both number it alike.
+  [[gnu::cold]] void take_over(fault const& f, int peer = -1) noexcept;
 
   // The error of a group that could not be created, with the reason of the rank to blame, if that has given one.
   [[gnu::cold]] error explained(error const& e) const;
@@ -211,9 +211,9 @@ void faults<Transport>::repeat(error const& lost) {
 }
 
 template <transport Transport>
-void faults<Transport>::take_over(fault const& f) noexcept {
+void faults<Transport>::take_over(fault const& f, int peer) noexcept {
   if (ranks() == 1) return;
-  notices_->raise({f.code, rank(), -1, text_or([&] { return f.text; }, "see other ranks"), f.when});
+  notices_->raise({f.code, rank(), peer, text_or([&] { return f.text; }, "see other ranks"), f.when});
   transport_->wake_all();
 }
 

@@ -66,6 +66,7 @@ class hierarchical : public mpi {
 
   // Like mpi::subgroup; ranks keep their nodes.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, detail::countdown& until) {
+    expect_thread();
     return name_lost_rank_in([&] { return on_nodes(members, meet_members(members, until), until); });
   }
   [[gnu::cold]] std::unique_ptr<hierarchical> shrink(std::vector<int> const& members, bool others_live,
@@ -225,6 +226,9 @@ class hierarchical : public mpi {
   std::unique_ptr<shm> inside_;
   std::unique_ptr<mpi> across_;
   shm* shared_ = nullptr;  // inside_, even after take_inside()
+  detail::at_finalize const tells_node_{[this] {
+    if (shared_ != nullptr && shared_->ranks() > 1) shared_->leave();
+  }};
 };
 
 static_assert(detail::divisible<hierarchical> && detail::may_survive<hierarchical> &&

@@ -18,6 +18,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/board.hpp"
+#include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/news.hpp"
 #include "tutti/transport/mpi/notices.hpp"
 #include "tutti/transport/notice.hpp"
@@ -122,6 +123,7 @@ class mpi_board : public mpi_notices {
   // that knows of a fault waits for all ranks below its finder to acknowledge one before it reports, or for the decision of
   // the group that it serves.
   void raise(fault const& f) noexcept {
+    if (mpi_is_finalized()) return;  // a program may wrongly finalize MPI first
     auto const lock = locked();
     news_->listen();
     if (faulty()) return;

@@ -12,6 +12,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/transport/mpi/at_finalize.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 #include "tutti/transport/system/unread_output.hpp"
@@ -59,10 +60,10 @@ inline bool mpi_is_finalized() noexcept {
   MPI_Finalize();
 }
 
-// Ends all processes of the job. MPICH would end only this one if the communicator were another.
+// Ends all processes of the job, unless MPI_Finalize has returned. MPICH would end only this one if the communicator were another.
 [[gnu::cold]] inline void abort_mpi(int code) noexcept {
   wait_for_reader_of_output();
-  MPI_Abort(MPI_COMM_WORLD, code);
+  if (!mpi_is_finalized()) MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 // The thread support of the MPI (MPI_THREAD_SINGLE ...), or mpi_closed from the beginning of MPI_Finalize on.
@@ -78,6 +79,7 @@ static_assert(mpi_closed < MPI_THREAD_SINGLE);
     expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
     mpi_thread_level = level;
     auto const close = [](MPI_Comm, int, void*, void*) -> int {  // MPI_SUCCESS may be an enumerator
+      at_finalize::run();
       mpi_thread_level = mpi_closed;
       return MPI_SUCCESS;
     };

@@ -75,8 +75,7 @@ class mpi : public detail::mpi_ranks {
     if (!board_.anyone_lost() && !board_.faulty())  // the ranks know why
       std::fprintf(stderr,
                    "tutti: rank %d closes a communicator that other ranks still have open, so its MPI communicator is "
-                   "not freed; "
-                   "close it on all ranks\n",
+                   "not freed; close it on all ranks, and several communicators in the same order on all\n",
                    rank_);
     channels_.abandon_sends();
     board_.abandon();
@@ -152,6 +151,7 @@ class mpi : public detail::mpi_ranks {
   // An independent transport of these ranks, in this order. Each of them calls it with the same list; it returns when all have.
   // Throws error: timeout naming the ranks that did not call, rank_lost if one has ended or left, system.
   [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::countdown& until) {
+    expect_thread();
     return name_lost_rank_in(
         [&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_, machine_.neighbours); });
   }
@@ -260,6 +260,7 @@ class mpi : public detail::mpi_ranks {
   detail::mpi_ballot ballot_;
   detail::mpi_channels channels_;
   std::unique_ptr<closing> closing_ = std::make_unique<closing>();  // left to the MPI if that may still write to it
+  detail::at_finalize const tells_peers_{[this] { board_.leave_at_once(); }};
 };
 
 static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> &&
