@@ -302,6 +302,7 @@ TEST_CASE("at least one checkpoint is kept") {
                                error_code::bad_argument, "checkpoint_options::keep is " + std::to_string(keep)));
 }
 
+      CHECK(contains(e, "the space on its disk, and that no other job saves to it"));
 TEST_CASE("a checkpoint that the file system cannot reach is refused by name, and stays") {
   temporary_folder const at;
   save_some(at.path(), 1);

@@ -23,7 +23,8 @@
 namespace tutti::detail {
 
 [[noreturn, gnu::cold]] TUTTI_INLINE void cannot(char const* what, std::string const& path) {
-  throw_system(join({"cannot ", what, " ", path}), "check the folder, its permissions and the space on its disk");
+  throw_system(join({"cannot ", what, " ", path}),
+               "check the folder, its permissions and the space on its disk, and that no other job saves to it");
 }
 
 TUTTI_INLINE void flush_folder(std::string const& path) {
