@@ -48,6 +48,7 @@
 #include "tutti/training/hooks/low_rank_impl.hpp"
 #include "tutti/training/hooks/power_sgd_impl.hpp"
 #include "tutti/training/optimizers_impl.hpp"
+#include "tutti/training/loss_scale_impl.hpp"
 #include "tutti/training/options_impl.hpp"
 #include "tutti/training/pipeline/stage_layout_impl.hpp"
 #include "tutti/training/same_parameters_impl.hpp"

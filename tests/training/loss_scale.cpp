@@ -5,6 +5,10 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <string>
+
+#include "support/expect.hpp"
+#include "tutti/core/error.hpp"
 
 using tutti::training::loss_scale;
 
@@ -56,4 +60,26 @@ TEST_CASE("gradients are clipped by their norm without the factor") {
   CHECK(scale.update(8 * 10, 5) == 0.0625);
   CHECK(scale.update(0, 5) == 0.125);
   CHECK(scale.update(std::numeric_limits<double>::infinity(), 5) == 0);
+}
+
+TEST_CASE("constants with which the factor would be wrong are refused, and change nothing") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  auto const check = [](loss_scale scale, double most_norm, std::string const& words) {
+    CAPTURE(words);
+    double const before = scale.factor;
+    for (double const norm : {1.0, infinity})
+      CHECK_NOTHROW(
+          tutti::testing::expect_error(tutti::testing::error_of([&] { return scale.update(norm, most_norm); }),
+                                       tutti::error_code::bad_argument, words));
+    CHECK(scale.steps == 0);
+    if (before == before) CHECK(scale.factor == before);
+  };
+  for (double const factor : {0.0, -1.0, nan, infinity}) check({.factor = factor}, 1, "loss_scale::factor is ");
+  for (double const growth : {0.5, -2.0, nan})
+    check({.growth = growth, .growth_after = 1}, 1, "loss_scale::growth is ");
+  for (double const backoff : {0.0, 1.0, nan}) check({.backoff = backoff}, 1, "loss_scale::backoff is ");
+  for (double const most_norm : {0.0, -5.0, nan}) check({}, most_norm, "most_norm is ");
+  check({.growth = 0.5}, 1, "loss_scale::growth is 0.5; set it to 1 or more, such as 2");
+  loss_scale constant{.growth = 1, .growth_after = 1};
+  CHECK(constant.update(1) == 1 / constant.factor);
 }

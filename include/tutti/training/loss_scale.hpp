@@ -8,9 +8,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
-
 namespace tutti::training {
 
 // A hook that keeps gradients of this step for the next one. hook.rescale(by) multiplies them.
@@ -37,14 +34,11 @@ struct loss_scale {
   static constexpr double most = 0x1p127;
 
   // After a backward pass. Returns by what the step must multiply the gradients, so that their norm without the factor is
-  // `most_norm` at most: 0 if the step is skipped. Throws error: bad_argument unless `backoff` is between 0 and 1.
+  // `most_norm` at most: 0 if the step is skipped. Throws error: bad_argument, before anything changes, unless `factor` is
+  // positive and finite, `growth` is at least 1, `backoff` is between 0 and 1, and `most_norm` is positive.
   [[nodiscard("the step must multiply the gradients by it")]] double update(
       double norm_of_gradients, double most_norm = std::numeric_limits<double>::infinity()) {
-    if (!(backoff > 0 && backoff < 1))
-      throw error(
-          {.code = error_code::bad_argument,
-           .what = tutti::detail::join({"loss_scale::backoff is ", backoff}),
-           .way_out = "set it between 0 and 1, such as 0.5: the factor is multiplied by it where gradients overflow"});
+    expect_valid(most_norm);
     double const scale = std::min(1 / factor, most_norm / norm_of_gradients);
     if (!std::isfinite(norm_of_gradients)) {
       factor = std::max(factor * backoff, least);
@@ -67,8 +61,15 @@ struct loss_scale {
     if (factor != before) hook.rescale(factor / before);
     return scale;
   }
+
+ private:
+  [[gnu::cold]] void expect_valid(double most_norm) const;
 };
 
 static_assert(std::is_trivially_copyable_v<loss_scale>);
 
 }  // namespace tutti::training
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/loss_scale_impl.hpp"
+#endif

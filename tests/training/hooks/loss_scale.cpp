@@ -29,9 +29,16 @@ constexpr int scaled_steps = 8;
 float gradient_to_scale(int rank, int step, std::size_t k) {
   return static_cast<float>((static_cast<std::size_t>(step + rank) * 7919 + k * 17) % 101) / 7 - 5;
 }
-// The factor changes after every second step: it grows, or becomes smaller.
+// The factor changes after every second step: it grows, or becomes smaller as after an overflow.
 std::vector<loss_scale> changing_scales() {
-  return {{.factor = 8, .growth = 2, .growth_after = 2}, {.factor = 1024, .growth = 0.5, .growth_after = 2}};
+  return {{.factor = 8, .growth = 2, .growth_after = 2}, {.factor = 1024, .growth_after = 0}};
+}
+template <class Hook>
+float next_scale(loss_scale& scale, Hook& hook, double norm, int step) {
+  double const by = scale.update(hook, norm);
+  if (scale.growth_after == 0 && scale.factor > 1 && step % 2 == 1)
+    static_cast<void>(scale.update(hook, std::numeric_limits<double>::infinity()));
+  return static_cast<float>(by);
 }
 
 // The gradients of all steps, without the factor.
@@ -45,7 +52,7 @@ std::vector<float> scaled_means(Comm& comm, Hook hook, loss_scale scale) {
       model.gradient(0)[k] = static_cast<float>(scale.factor) * gradient_to_scale(comm.rank(), step, k);
     model.ready(0);
     model.finish();
-    auto const by = static_cast<float>(scale.update(model.hook(), training::gradient_norm(model)));
+    float const by = next_scale(scale, model.hook(), training::gradient_norm(model), step);
     for (float const x : model.gradient(0)) out.push_back(by * x);
   }
   return out;
@@ -66,7 +73,7 @@ std::vector<float> scaled_elastic_means(Comm& comm, Elastic compressed, loss_sca
       for (std::size_t k = 0; k < gradient.size(); ++k)
         gradient[k] = static_cast<float>(scale.factor) * gradient_to_scale(static_cast<int>(shard), step, k);
     });
-    auto const by = static_cast<float>(scale.update(compressed, 1));
+    float const by = next_scale(scale, compressed, 1, step);
     for (float const x : mean) out.push_back(by * x);
   }
   return out;
