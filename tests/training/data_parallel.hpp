@@ -548,6 +548,7 @@ void check_loss(Comm& comm, error_code expected, Leave const& leave, training::d
   expect_error(thrown, expected, "rank 1");
   expect(thrown.peer() == 1, "the error has another peer");
 }
+  expect_error(made(two, {.find_unused = differs}), error_code::mismatch, "pass the same options on every rank");
 
 // Rank 1 is gone before it has begun the second bucket, whose communicator is not that of the program. Rank 0 learns of it there,
 // and rank 2 in a call on the communicator of the program: its error names rank 1, too, not rank 0, which has left the step.

@@ -205,7 +205,7 @@ class data_parallel {
   void agree(std::vector<parameter<T>> const& parameters, std::source_location where) {
     auto lines = tutti::detail::lines_about(std::span(parameters), comm_.rank(), where);
     lines.insert(lines.begin(), tutti::detail::line_about(options_));
-    tutti::detail::expect_same_lines(comm_, lines, where);
+    tutti::detail::expect_same_lines(comm_, lines, where, tutti::detail::same_model_and_options);
     if (!options_.broadcast) return;
     for (auto const& p : parameters) tutti::broadcast(comm_, p.values, 0, {}, where);
   }

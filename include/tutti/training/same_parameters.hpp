@@ -83,6 +83,10 @@ List broadcast_list(communicator<Transport>& comm, List list, int root, std::sou
   return list;
 }
 
+// The way out where the lines are about options and parameters.
+inline constexpr std::string_view same_model_and_options =
+    "pass the same options on every rank, and list the same parameters in the same order";
+
 // Collective. Throws the same error on all ranks, mismatch, if one of them has other lines than rank 0.
 template <class Transport>
 void expect_same_lines(

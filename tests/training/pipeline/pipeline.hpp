@@ -330,6 +330,12 @@ void check_pipeline_misuse(Comm& comm) {
         return training::pipeline(comm, training::gpipe{}, training::activations<float>{{odd ? 8u : 4u}}).stages();
       }),
       error_code::mismatch, "has stage 0 with an activation of 8 elements, but rank 0 has");
+  expect_error(error_of([&] {
+                 return training::pipeline(comm, training::gpipe{}, training::activations<float>{{4}},
+                                           {.microbatches = odd ? 2 : 4})
+                     .stages();
+               }),
+               error_code::mismatch, "pass the same schedule, sizes and options on every rank");
 }
 
 // One rank evaluates a batch that the others run, or runs one that they evaluate. All are told, long before the time limit.

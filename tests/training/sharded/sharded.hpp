@@ -665,6 +665,7 @@ void check_sharded_loss(Comm& comm, int stage, bool forward, error_code expected
       std::ranges::fill(model.gradient(u), 1.0f);
       model.ready(u);
     }
+  expect_error(made(8, {.stage = differs ? 2 : 3}), error_code::mismatch, "pass the same options on every rank");
     model.step();
     return true;
   };

@@ -73,7 +73,8 @@ class pipeline {
         options_(options),
         layout_(std::move(schedule), options, std::move(sizes.elements), comm.rank(), comm.size(), where),
         messages_(comm, static_cast<int>(layout_.local_stages().size()), options.microbatches) {
-    tutti::detail::expect_same_lines(comm, layout_.lines(), where);
+    tutti::detail::expect_same_lines(comm, layout_.lines(), where,
+                                     "pass the same schedule, sizes and options on every rank");
     if (options.progress_thread) driver_.emplace();
   }
   pipeline(pipeline const&) = delete;

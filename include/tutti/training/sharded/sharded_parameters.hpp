@@ -47,7 +47,7 @@ std::vector<std::size_t> agree_on_units(communicator<Transport>& comm, model_out
   auto units = training::checked_units(options.units, model.counts.size(), comm.rank(), where);
   auto lines = model.lines;
   lines.insert(lines.begin(), line_about(options));
-  expect_same_lines(comm, lines, where);
+  expect_same_lines(comm, lines, where, same_model_and_options);
   return units;
 }
 
