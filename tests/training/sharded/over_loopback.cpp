@@ -62,6 +62,8 @@ TEST_CASE("ranks that gather units in different orders are told so at the end of
   for (int const ranks : ranks_to_test({2, 3, 4})) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_other_gathers(comm); }));
+    for (double const other : {0.0, 0.25, -1.0})
+      CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_other_scales(comm, other); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_place_of_gathers(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_refused_step(comm); }));
   }

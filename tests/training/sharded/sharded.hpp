@@ -476,6 +476,28 @@ void check_other_gathers(Comm& comm) {
   expect(before == after, "a step with wrong parameters has changed some");
 }
 
+// Another scale on the last rank, in stage 3: the step fails before it changes anything.
+template <class Comm>
+void check_other_scales(Comm& comm, double other) {
+  std::vector<std::vector<float>> parameters{std::vector<float>(100, 1.0f)};
+  training::sharded_data_parallel model(comm, parameters, training::sgd{}, {.stage = 3});
+  auto const step = [&](double scale) {
+    std::ranges::fill(model.gradient(0), 1.0f);
+    model.ready(0);
+    model.step(scale);
+  };
+  step(0.5);
+  step(comm.rank() == 0 ? 0.0 : -0.0);
+  std::vector<float> before;
+  for (auto const& part : model.shard()) before.insert(before.end(), part.values.begin(), part.values.end());
+  error const thrown = error_of([&] { return step(comm.rank() == comm.size() - 1 ? other : 1), 0; });
+  expect(thrown.code() == error_code::mismatch || thrown.code() == error_code::revoked, "an error of another kind");
+  expect_error(thrown, thrown.code(), "ranks have passed different values of `scale` to step()");
+  std::vector<float> after;
+  for (auto const& part : model.shard()) after.insert(after.end(), part.values.begin(), part.values.end());
+  expect(before == after, "a step with different scales has changed some parameters");
+}
+
 // A step that is refused on one rank changes nothing there, so that rank still has what all have gathered ahead.
 template <class Comm>
 void check_refused_step(Comm& comm) {
@@ -643,6 +665,7 @@ void check_sharded_mismatch(Comm& comm) {
   expect_error(made(differs ? 7 : 8, {}), error_code::mismatch,
                rank + " has parameter 1 of shape 7, but rank 0 has parameter 1 of shape 8");
   expect_error(made(8, {.stage = differs ? 2 : 3}), error_code::mismatch, rank + " has stage = 2");
+  expect_error(made(8, {.stage = differs ? 2 : 3}), error_code::mismatch, "pass the same options on every rank");
   expect_error(made(8, {.stage = 3, .units = {differs ? std::vector<std::size_t>{2} : std::vector<std::size_t>{}}}),
                error_code::mismatch, "units of 2 parameters");
   check_sharded_adam(comm);  // the communicator works as before
@@ -665,7 +688,6 @@ void check_sharded_loss(Comm& comm, int stage, bool forward, error_code expected
       std::ranges::fill(model.gradient(u), 1.0f);
       model.ready(u);
     }
-  expect_error(made(8, {.stage = differs ? 2 : 3}), error_code::mismatch, "pass the same options on every rank");
     model.step();
     return true;
   };

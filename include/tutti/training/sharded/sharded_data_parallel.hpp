@@ -188,9 +188,10 @@ class sharded_data_parallel {
   }
 
   // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
-  // parameters by their gradients times `scale`; if it is 0, they and the optimiser's state stay as they are. No unit may be
-  // gathered. In stage 3, if ranks have not gathered the same units in the same order since the last step, what they have computed is
-  // wrong: this throws error: mismatch, or revoked on a rank that learns of it from another, and no parameter has changed.
+  // parameters by their gradients times `scale`; if it is 0, they and the optimiser's state stay as they are. `scale` and the rule's
+  // constants must be the same on all ranks. No unit may be gathered. In stage 3, if ranks have not gathered the same units in the
+  // same order since the last step, or pass another `scale`, this throws error: mismatch, or revoked on a rank that learns of it from
+  // another, and no parameter has changed. Other differences of constants or `scale` go unnoticed.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
     own_.optimizer.expect_step(static_cast<master_of<T>>(scale), where);
@@ -199,7 +200,7 @@ class sharded_data_parallel {
     parameters_.forget_gathered();  // once nothing is refused any more
     auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     reductions_.end_on_exception([&] {
-      parameters_.begin_to_compare_gathers(where);
+      parameters_.begin_to_compare(static_cast<master_of<T>>(scale), where);
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
       for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
       if (plan_.buckets.empty() && scale != 0) own_.optimizer.begin_step(where);
@@ -273,7 +274,7 @@ class sharded_data_parallel {
   }
   // Changes this rank's part of a bucket, but for parameters that no rank has used.
   void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
-    if (bucket == 0) parameters_.expect_same_gathers(where);
+    if (bucket == 0) parameters_.expect_same(where);
     if (scale != 0 && bucket == 0) own_.optimizer.begin_step(where);
     if (scale != 0) own_.change(bucket, plan_, reductions_.gradients, reductions_.used, scale, where);
     parameters_.share(bucket, statistics_, where);

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -17,13 +15,10 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_gather.hpp"
-#include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/split.hpp"
-#include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/reduce/convert_array.hpp"
-#include "tutti/reduce/ops.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/work.hpp"
 #include "tutti/training/bucket_plan.hpp"
@@ -36,6 +31,7 @@
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharding_options.hpp"
 #include "tutti/training/sharded/sharding_statistics.hpp"
+#include "tutti/training/sharded/step_comparison.hpp"
 #include "tutti/training/sharded/unit_order.hpp"
 
 namespace tutti::detail {
@@ -165,25 +161,12 @@ class sharded_parameters {
     order_.restart();
   }
 
-  // Collective, at the end of a step. Ranks that have gathered different units of the same size have got parts of both. The second
-  // function waits for the result, and throws mismatch on all ranks if there were such gathers since the last comparison.
-  void begin_to_compare_gathers(std::source_location where) {
-    if (is_whole_ || units_.empty()) return;
-    compared_ = {gathered_, ~gathered_};
-    comparison_ = all_reduce(async(*gathers_), compared_, max{}, {}, where);
+  // Collective, at the end of a step: begins a step_comparison where parameters are not whole, and waits for its result.
+  void begin_to_compare(double scale, std::source_location where) {
+    if (!is_whole_ && !units_.empty()) comparison_.begin(*gathers_, scale, where);
   }
-  void expect_same_gathers(std::source_location where) {
-    if (is_whole_) return;
-    comparison_.wait();
-    if (compared_[0] != ~compared_[1])  // the largest is not the smallest
-      throw error(
-          {.code = error_code::mismatch,
-           .rank = comm_.rank(),
-           .what = "ranks have gathered different units, or in different orders, since the last step, so their "
-                   "parameters were wrong",
-           .way_out = "gather the same units in the same order on all ranks, and release them in the same order",
-           .where = where});
-    gathered_ = 0;
+  void expect_same(std::source_location where) {
+    if (!is_whole_) comparison_.expect_same(comm_.rank(), where);
   }
 
   void revoke(std::string_view why) noexcept {
@@ -193,7 +176,7 @@ class sharded_parameters {
   void abandon() noexcept {
     for (work& w : shared_) wait_quietly(w);
     shared_.clear();
-    wait_quietly(comparison_);
+    comparison_.abandon();
     for (unit_state& u : units_) wait_quietly(u.gathered);
   }
 
@@ -249,7 +232,7 @@ class sharded_parameters {
     return all_gather_v(comm, std::span<T const>(mine(bucket)), to, shards_.counts[bucket], {}, {}, where);
   }
   std::span<T> take(std::size_t index) {
-    gathered_ = (gathered_ + index + 1) * 0x9E3779B97F4A7C15;  // depends on the order
+    comparison_.note_gather(index);
     return buffers_.take(bucket_of(index));
   }
   void gather_now(std::size_t index, training::sharding_statistics& seen, std::source_location where) {
@@ -287,9 +270,7 @@ class sharded_parameters {
   std::vector<work> shared_;          // of the buckets of a step
   unit_order order_;
   std::vector<std::size_t> expected_;
-  std::uint64_t gathered_ = 0;               // a hash of the gathers since the last step
-  std::array<std::uint64_t, 2> compared_{};  // of which all ranks have the largest and the smallest
-  work comparison_;
+  step_comparison comparison_;
 };
 
 }  // namespace tutti::detail
