@@ -440,7 +440,30 @@ void check_stale_gradients(Comm& comm) {
   model.ready(0);
   before[99] = 1;
   expect_error(error_of([&] { return model.ready(1), 0; }), error_code::bad_argument,
-               "the gradient of parameter 1 was written to where it was in the last step, but it has moved");
+               "the gradient of parameter 1 was written to where it was in the first step, but it has moved");
+}
+
+// The same if it is written with the values that it had there, after zero(), and if the parameter was not used in the step between.
+template <class Comm>
+void check_stale_gradients_later(Comm& comm, bool find_unused) {
+  std::vector<std::vector<float>> parameters(2, std::vector<float>(100));
+  training::data_parallel model(comm, parameters, {.find_unused = find_unused});
+  auto const before = model.gradient(1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::ranges::fill(model.gradient(i), 3.0f);
+    model.ready(i);
+  }
+  model.finish();
+  for (int step = 1; find_unused && step < 3; ++step) {
+    model.zero();
+    model.ready(0);
+    model.finish();
+  }
+  model.zero();
+  std::ranges::fill(before, 3.0f);
+  model.ready(0);
+  expect_error(error_of([&] { return model.ready(1), 0; }), error_code::bad_argument,
+               "the gradient of parameter 1 was written to where it was in the first step, but it has moved");
 }
 
 // A hook that throws on one rank, or whose continuation does, ends the step on all.
@@ -525,6 +548,7 @@ void check_mismatch(Comm& comm) {
   expect_error(made(differs ? two : one), error_code::mismatch,
                rank + " has parameter 1 of shape 12, which rank 0 lacks");
   expect_error(made(two, {.find_unused = differs}), error_code::mismatch, "find_unused = 1");
+  expect_error(made(two, {.find_unused = differs}), error_code::mismatch, "pass the same options on every rank");
   expect_error(made({{a, "two\nlines"}, {b, differs ? "b" : "c"}}), error_code::mismatch,
                rank + " has parameter 1 (b) of shape 12, but rank 0 has parameter 1 (c) of shape 12");
   check_broadcast(comm);  // the communicator works as before
@@ -548,7 +572,6 @@ void check_loss(Comm& comm, error_code expected, Leave const& leave, training::d
   expect_error(thrown, expected, "rank 1");
   expect(thrown.peer() == 1, "the error has another peer");
 }
-  expect_error(made(two, {.find_unused = differs}), error_code::mismatch, "pass the same options on every rank");
 
 // Rank 1 is gone before it has begun the second bucket, whose communicator is not that of the program. Rank 0 learns of it there,
 // and rank 2 in a call on the communicator of the program: its error names rank 1, too, not rank 0, which has left the step.

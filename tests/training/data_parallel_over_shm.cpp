@@ -74,6 +74,8 @@ TEST_CASE("gradients in buckets are averaged over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_broadcast(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_misuse(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_stale_gradients(comm); }));
+    for (bool const find_unused : {false, true})
+      CHECK_NOTHROW(run_local(ranks, [&](auto& comm) { check_stale_gradients_later(comm, find_unused); }));
   }
 }
 

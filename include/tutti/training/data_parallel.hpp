@@ -99,7 +99,7 @@ class data_parallel {
 
   // The gradient of a parameter: write it before ready(), read the mean after wait() or finish(). Ask for it in every step,
   // because finish() moves gradients when it rebuilds the buckets, at the end of the first step. What was asked for in that step
-  // may still be read, for the mean, until the next finish().
+  // may still be read, for the mean, until zero() or the next finish().
   std::span<T> gradient(std::size_t parameter, std::source_location where = std::source_location::current()) {
     reductions_.pass.expect_parameter(parameter, where);
     return gradients_.of_parameter(parameter);
@@ -108,6 +108,7 @@ class data_parallel {
   void zero(std::source_location where = std::source_location::current()) {
     reductions_.pass.expect_no_reports("zero()", where);
     std::ranges::fill(gradients_.all(), T{});
+    moved_.zero();
   }
 
   // The gradient of this parameter is complete; it must not be touched until wait() for it or finish() has returned. Starts the
@@ -142,7 +143,7 @@ class data_parallel {
     reductions_.expect_complete("finish()", where);
     reductions_.end_on_exception([&] {
       reductions_.wait_for_all(where);
-      moved_ = {};
+      moved_.end_step();
       if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
       if (search_) adapt(where);
     });
