@@ -18,12 +18,19 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/temporary_folder.hpp"
 #include "training/checkpoint/state.hpp"
+#include "tutti/core/crc32c.hpp"
+#include "tutti/reduce/float8.hpp"
+#include "tutti/reduce/half.hpp"
+#include "tutti/training/checkpoint/held_arrays.hpp"
+#include "tutti/training/checkpoint/manifest.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -147,9 +154,9 @@ TEST_CASE("a damaged checkpoint is refused by name, and the one before is used")
     fs::create_directory(newest / "shard-1");
   });
   check("manifest is not the manifest of a checkpoint", [&] { replace_contents(newest / "manifest", "hello\n"); });
-  check("manifest has version 2 of the format", [&] {
+  check("manifest has version 3 of the format", [&] {
     std::string all = contents_of(newest / "manifest");
-    all[std::string_view("tutti checkpoint ").size()] = '2';
+    all[std::string_view("tutti checkpoint ").size()] = '3';
     replace_contents(newest / "manifest", all);
   });
 }
@@ -261,7 +268,7 @@ TEST_CASE("wrong arrays are errors on all ranks") {
     }
   };
   using namespace training;
-  check(error_code::mismatch, "rank 2 has array w, replicated, 3 elements of 8 bytes, but rank 0 has array w",
+  check(error_code::mismatch, "rank 2 has array w, replicated, 3 elements of float64, but rank 0 has array w",
         [](auto& comm, auto& saved, auto& some, auto&) { saved.save(comm, 1, std::vector{replicated("w", some)}); });
   check(error_code::mismatch, "rank 2 has array w, replicated, 3",
         [](auto& comm, auto& saved, auto& some, auto&) { saved.load(comm, std::vector{replicated("w", some)}); });
@@ -275,8 +282,8 @@ TEST_CASE("wrong arrays are errors on all ranks") {
         });
   check(
       error_code::bad_argument,
-      "the checkpoint has array weights, replicated, 257 elements of 8 bytes, but the program has array weights, "
-      "replicated, 7 elements of 8 bytes",
+      "the checkpoint has array weights, replicated, 257 elements of float64, but the program has array weights, "
+      "replicated, 7 elements of float64",
       [](auto& comm, auto& saved, auto&, auto& other) { saved.load(comm, std::vector{replicated("weights", other)}); });
   check(error_code::bad_argument, "but the program has array weights, divided, 7 elements",
         [](auto& comm, auto& saved, auto& some, auto&) { saved.load(comm, std::vector{divided("weights", some)}); });
@@ -293,6 +300,7 @@ TEST_CASE("a folder that cannot be used is an error on all ranks") {
          })) {
       CHECK(e.code() == error_code::system);
       CHECK(contains(e, "rank 0: cannot create " + (at.path() / folder).string() + ": No"));
+      CHECK(contains(e, "the space on its disk, and that no other job saves to it"));
     }
 }
 
@@ -302,7 +310,6 @@ TEST_CASE("at least one checkpoint is kept") {
                                error_code::bad_argument, "checkpoint_options::keep is " + std::to_string(keep)));
 }
 
-      CHECK(contains(e, "the space on its disk, and that no other job saves to it"));
 TEST_CASE("a checkpoint that the file system cannot reach is refused by name, and stays") {
   temporary_folder const at;
   save_some(at.path(), 1);
@@ -388,6 +395,100 @@ TEST_CASE("a manifest whose sizes overflow, or with further lines, is refused") 
   for (int i = 0; i < 257; ++i) wrong.arrays.push_back({std::to_string(i), training::spread::divided, 1, {count}});
   refused(wrong, "has counts that cannot be right");
   refused({.shards = {{.bytes = manifest::head_bytes, .checksum = 0}},
-           .arrays = {{"one\ndivided 1 0 two", training::spread::divided, 1, {0}}}},
+           .arrays = {{"one\ndivided bytes 1 0 two", training::spread::divided, 1, {0}}}},
           "has more lines than it should");
+}
+
+TEST_CASE("elements of another type of the same size are an error") {
+  temporary_folder const at;
+  auto const check = [&](auto saved, auto loaded, std::string const& words) {
+    CAPTURE(words);
+    fs::remove_all(at.path() / "run");
+    for (error const& e : errors_of(2, [&](auto& comm) {
+           std::vector values(4, saved);
+           std::vector others(4, loaded);
+           training::checkpoints folder(at.path() / "run");
+           folder.save(comm, 1, std::vector{training::replicated("weights", values)});
+           folder.load(comm, std::vector{training::replicated("weights", values)});
+           folder.load(comm, std::vector{training::replicated("weights", others)});
+         })) {
+      CHECK(e.code() == error_code::bad_argument);
+      CHECK_MESSAGE(contains(e, words), e.what());
+    }
+  };
+  check(bfloat16(1), half(1),
+        "the checkpoint has array weights, replicated, 4 elements of bfloat16, but the program has array weights, "
+        "replicated, 4 elements of half");
+  check(1.0f, 1, "4 elements of float32, but the program has array weights, replicated, 4 elements of int32");
+  check(1u, 1, "4 elements of uint32, but the program has array weights, replicated, 4 elements of int32");
+  check(std::pair(1, 1), 1.0, "4 elements of 8 bytes, but the program has array weights, replicated, 4 elements of fl");
+  for (error const& e : errors_of(2, [&](auto& comm) {
+         std::vector<float> numbers(4);
+         std::vector<int> counts(4);
+         training::checkpoints(at.path() / "run")
+             .save(comm, 1,
+                   std::vector{comm.rank() == 0 ? training::divided("x", numbers) : training::divided("x", counts)});
+       })) {
+    CHECK(e.code() == error_code::mismatch);
+    CHECK_MESSAGE(contains(e, "rank 1 has array x, divided, elements of int32, but rank 0 has array x"), e.what());
+  }
+}
+
+TEST_CASE("types of numbers have the same names with every compiler") {
+  static_assert(training::name_of_elements<long>() == training::name_of_elements<std::int64_t>());
+  static_assert(training::name_of_elements<long long>() == "int64");
+  static_assert(training::name_of_elements<std::uint8_t>() == "uint8");
+  static_assert(training::name_of_elements<float8_e4m3>() == "float8_e4m3");
+  static_assert(training::name_of_elements<double>() == "float64");
+  static_assert(training::name_of_elements<std::byte>() == "bytes");
+}
+
+TEST_CASE("a checkpoint of the format without types is restored into elements of their size") {
+  using tutti::detail::manifest;
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  fs::path const file = at.path() / "checkpoint-000001/manifest";
+  std::string text = contents_of(file);
+  text.resize(text.rfind('\n', text.size() - 2) + 1);  // without the checksum
+  auto const replace = [&](std::string const& what, std::string_view by) {
+    REQUIRE(contains(text, what));
+    text.replace(text.find(what), what.size(), by);
+  };
+  replace("tutti checkpoint 2", "tutti checkpoint 1");
+  for (std::string const type : {" float64 8", " bytes", " float32", " uint64", " float64 8"})
+    replace(type, type == " float64 8" ? " 8" : "");
+  replace_contents(file, text + std::to_string(tutti::detail::crc32c(std::as_bytes(std::span(text)))) + '\n');
+  CHECK(manifest::parse(contents_of(file)).arrays[0].type == "any");
+  CHECK(load_alone(at.path()).step == 10);
+  for (error const& e : errors_of(1, [&](auto& comm) {
+         std::vector<float> narrow(257);
+         training::checkpoints(at.path()).load(comm, std::vector{training::replicated("weights", narrow)});
+       }))
+    CHECK_MESSAGE(
+        contains(e, "257 elements of 8 bytes, but the program has array weights, replicated, 257 elements of 4 bytes"),
+        e.what());
+  run_threads(2, [&](auto& comm) {  // a new one has types again
+    training::checkpoints saved(at.path());
+    save_step(comm, saved, 20);
+  });
+  CHECK(manifest::parse(contents_of(at.path() / "checkpoint-000002/manifest")).arrays[0].type == "float64");
+}
+
+TEST_CASE("types without a name are refused") {
+  std::vector<float> values(2);
+  for (std::string_view const type : {"", "float 32", "float\n"}) {
+    std::vector<training::saved_array> arrays{training::replicated("w", values)};
+    arrays[0].type = type;
+    CHECK_NOTHROW(expect_error(error_of([&] { return tutti::detail::check_arrays(arrays), 0; }),
+                               error_code::bad_argument, "which is not a name"));
+  }
+  using tutti::detail::manifest;
+  CHECK_NOTHROW(expect_error(error_of([&] {
+                               return manifest::parse(
+                                          manifest{.shards = {{.bytes = manifest::head_bytes, .checksum = 0}},
+                                                   .arrays = {{"w", training::spread::divided, 1, {0}, "float\n"}}}
+                                              .text())
+                                   .step;
+                             }),
+                             error_code::system, "is corrupted"));
 }

@@ -113,15 +113,15 @@ TEST_CASE("survivors that list other arrays than before are told which") {
                                                  std::vector<double>& wide);
   };
   mistake const mistakes[] = {
-      {"has array second, replicated, 8 elements of 4 bytes, but had array first, replicated, 8 elements of 4 bytes",
+      {"has array second, replicated, 8 elements of float32, but had array first, replicated, 8 elements of float32",
        [](auto& a, auto& b, auto&) {
          return std::vector{training::replicated("second", b), training::replicated("first", a)};
        }},
-      {"has array second, replicated, 8 elements of 8 bytes, but had array second, replicated, 8 elements of 4 bytes",
+      {"has array second, replicated, 8 elements of float64, but had array second, replicated, 8 elements of float32",
        [](auto& a, auto&, auto& wide) {
          return std::vector{training::replicated("first", a), training::replicated("second", wide)};
        }},
-      {"has no further array, but had array second, replicated, 8 elements of 4 bytes before",
+      {"has no further array, but had array second, replicated, 8 elements of float32 before",
        [](auto& a, auto&, auto&) { return std::vector{training::replicated("first", a)}; }},
   };
   for (mistake const& one : mistakes) {

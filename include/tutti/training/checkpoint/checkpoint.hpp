@@ -20,6 +20,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/training/checkpoint/checkpoint_folder.hpp"
+#include "tutti/training/checkpoint/held_arrays.hpp"
 #include "tutti/training/same_parameters.hpp"
 
 namespace tutti {
@@ -169,8 +170,9 @@ class checkpoints {
   // elements of what is replicated, and as many of what is divided as its array has room for, in rank order. Arrays that are
   // per_rank are restored if the number of ranks and their sizes are those of the checkpoint. Collective.
   // Throws error, the same on all ranks: system, with what is wrong with each, if there are checkpoints but none is intact,
-  // or if the folder cannot be read; bad_argument if the newest that is intact has other arrays; mismatch; rank_lost. If it
-  // throws, the arrays have their old values, unless it is rank_lost or a timeout: then those of some ranks may be new.
+  // or if the folder cannot be read; bad_argument if the newest that is intact has other arrays or other types of elements;
+  // mismatch; rank_lost. If it throws, the arrays have their old values, unless it is rank_lost or a timeout: then those of some
+  // ranks may be new.
   //
   // Cost      every shard is read once and checked by one rank; then each rank reads what it needs, into memory of the size of
   //           its arrays, and copies it when all have succeeded

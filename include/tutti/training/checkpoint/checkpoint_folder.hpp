@@ -59,23 +59,6 @@ class checkpoint_folder {
   std::set<std::uint64_t> refused_;
 };
 
-// The arrays of this rank, and how many elements of each every rank holds: counts[rank * arrays.size() + array].
-struct held_arrays {
-  std::span<training::saved_array const> arrays;
-  std::vector<std::uint64_t> counts;
-
-  std::size_t ranks() const { return arrays.empty() ? 1 : counts.size() / arrays.size(); }
-  std::uint64_t count(std::size_t rank, std::size_t array) const { return counts[rank * arrays.size() + array]; }
-  // What each rank saves.
-  [[gnu::cold]] std::vector<manifest::array> divide() const;
-  // For each array, the number of the first element that this rank holds.
-  [[gnu::cold]] std::vector<std::uint64_t> begins(std::size_t rank) const;
-  // What differs between these arrays and those of a checkpoint; empty if nothing does.
-  [[gnu::cold]] std::string difference_to(manifest const& saved) const;
-  // Whether the ranks and what each has of arrays that are per_rank are those of a checkpoint.
-  [[gnu::cold]] bool same_per_rank(manifest const& saved) const;
-};
-
 // Memory for the values of a checkpoint until all ranks have theirs.
 class copied_arrays {
  public:
@@ -91,13 +74,8 @@ class copied_arrays {
   std::vector<training::saved_array> all_;
 };
 
-// "array weights, replicated, 1000 elements of 4 bytes"; the count only where all ranks have as many.
-[[gnu::cold]] std::string line_about(training::saved_array const& array);
 // A number that no other checkpoint has.
 [[gnu::cold]] std::uint64_t new_identity();
-// Throws error: bad_argument for names that are empty, are used twice or contain a line break, and for bytes that are no whole
-// number of elements.
-[[gnu::cold]] void check_arrays(std::span<training::saved_array const> arrays);
 
 }  // namespace tutti::detail
 

@@ -25,6 +25,7 @@ struct manifest {
     training::spread how = training::spread::replicated;
     std::uint64_t element_bytes = 1;
     std::vector<std::uint64_t> counts{};  // elements in each shard
+    std::string type = "bytes";           // of an element; any_type in a checkpoint of version 1 of the format
 
     std::uint64_t total() const;
   };
@@ -43,7 +44,12 @@ struct manifest {
   static manifest parse(std::string_view text);
 };
 
+// The type of elements where it is not known: it matches any.
+inline constexpr std::string_view any_type = "any";
+
 [[gnu::cold]] std::string_view name_of_spread(training::spread how);
+// A name of letters, digits and underscores.
+[[gnu::cold]] bool is_name_of_type(std::string_view type);
 
 }  // namespace tutti::detail
 

@@ -24,11 +24,16 @@
 namespace tutti::detail {
 
 inline constexpr std::array<std::string_view, 3> names_of_spreads{"replicated", "divided", "per_rank"};
-inline constexpr std::string_view first_word = "tutti checkpoint ", version_of_manifest = "1",
+inline constexpr std::string_view first_word = "tutti checkpoint ", version_of_manifest = "2",
                                   byte_order = std::endian::native == std::endian::little ? "little" : "big";
 
 TUTTI_INLINE std::string_view name_of_spread(training::spread how) {
   return names_of_spreads[static_cast<std::size_t>(how)];
+}
+
+TUTTI_INLINE bool is_name_of_type(std::string_view type) {
+  return !type.empty() &&
+         type.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz") == type.npos;
 }
 
 TUTTI_INLINE std::uint64_t manifest::array::total() const {
@@ -48,7 +53,7 @@ TUTTI_INLINE std::string manifest::text() const {
                           shards.size(), " ", arrays.size(), "\n"});
   for (shard const& s : shards) out += join({s.bytes, " ", s.checksum, "\n"});
   for (array const& a : arrays) {
-    out += join({name_of_spread(a.how), " ", a.element_bytes});
+    out += join({name_of_spread(a.how), " ", a.type, " ", a.element_bytes});
     for (std::uint64_t const count : a.counts) out += join({" ", count});
     out += join({" ", a.name, "\n"});
   }
@@ -86,9 +91,11 @@ TUTTI_INLINE manifest manifest::parse(std::string_view text) {
   manifest_words words(text);
   if (!text.starts_with(first_word)) manifest_words::refuse("is not the manifest of a checkpoint");
   words.until(' '), words.until(' ');
-  if (std::string_view const version = words.until('\n'); version != version_of_manifest)
+  std::string_view const version = words.until('\n');
+  bool const has_types = version == version_of_manifest;
+  if (!has_types && version != "1")
     manifest_words::refuse(
-        join({"has version ", version, " of the format, but this program reads version ", version_of_manifest}));
+        join({"has version ", version, " of the format, but this program reads versions 1 to ", version_of_manifest}));
   std::size_t const end = text.size() < 2 ? text.npos : text.rfind('\n', text.size() - 2);
   std::uint32_t checksum = 0;
   manifest_words(text.substr(end + 1)).number(checksum, '\n');
@@ -114,8 +121,10 @@ TUTTI_INLINE manifest manifest::parse(std::string_view text) {
     std::string_view const how = words.until(' ');
     std::size_t kind = 0;
     while (kind < names_of_spreads.size() && names_of_spreads[kind] != how) ++kind;
+    one.type = has_types ? words.until(' ') : any_type;
     words.number(one.element_bytes, ' ');
-    if (kind == names_of_spreads.size() || one.element_bytes == 0) manifest_words::refuse("is corrupted");
+    if (kind == names_of_spreads.size() || one.element_bytes == 0 || !is_name_of_type(one.type))
+      manifest_words::refuse("is corrupted");
     one.how = static_cast<training::spread>(kind);
     one.counts.resize(shard_count);
     for (std::size_t s = 0; s < shard_count; ++s) {

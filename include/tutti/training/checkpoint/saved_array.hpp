@@ -2,15 +2,20 @@
 // The arrays of which the state of a training run consists.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <ranges>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "tutti/reduce/float8.hpp"
+#include "tutti/reduce/half.hpp"
 #include "tutti/reduce/types.hpp"
 
 namespace tutti::training {
@@ -28,7 +33,29 @@ struct saved_array {
   std::span<std::byte> bytes;  // those that this rank has
   std::size_t element_bytes = 1;
   spread how = spread::replicated;
+  std::string_view type = "bytes";  // of the elements: "float32", "bfloat16"; "bytes" of those that are no numbers
 };
+
+// The name of a type of numbers, the same with every compiler: long and long long are both "int64" where they have 8 bytes.
+template <class T>
+constexpr std::string_view name_of_elements() {
+  if constexpr (std::is_same_v<T, half>) return "half";
+  else if constexpr (std::is_same_v<T, bfloat16>) return "bfloat16";
+  else if constexpr (std::is_same_v<T, float8_e4m3>) return "float8_e4m3";
+  else if constexpr (std::is_same_v<T, float8_e5m2>) return "float8_e5m2";
+  else if constexpr (std::is_same_v<T, bool>) return "bool";
+  else if constexpr (std::is_same_v<T, char>) return "char";  // signed on some machines
+  else if constexpr (std::is_integral_v<T> && sizeof(T) <= 8) {
+    constexpr std::string_view with_sign[] = {"int8", "int16", "int32", "int64"},
+                               without[] = {"uint8", "uint16", "uint32", "uint64"};
+    return (std::is_signed_v<T> ? with_sign : without)[std::bit_width(sizeof(T)) - 1];
+  } else if constexpr (std::is_floating_point_v<T>) {
+    constexpr int digits = std::numeric_limits<T>::digits;
+    return digits == 24 ? "float32" : digits == 53 ? "float64" : digits == 64 ? "float80" : "float128";
+  } else {
+    return "bytes";
+  }
+}
 
 // A contiguous range of elements, or one trivially copyable object, of which the array then has one element. It must stay
 // where it is while the result is in use. All ranks list arrays of the same names, types and spreads in the same order;
@@ -43,11 +70,12 @@ saved_array save_as(spread how, std::string name, Values& values) {
                   "a checkpoint stores the bytes of elements; use elements that are trivially copyable, and "
                   "not const, since load() writes them");
     std::span<T> const all(std::ranges::data(values), std::ranges::size(values));
-    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how};
+    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how, name_of_elements<T>()};
   } else {
     static_assert(std::is_trivially_copyable_v<Values> && !std::is_const_v<Values>,
                   "a checkpoint stores the bytes of an object; use one that is trivially copyable, and not const");
-    return {std::move(name), std::as_writable_bytes(std::span<Values>(std::addressof(values), 1)), sizeof(Values), how};
+    std::span<Values> const one(std::addressof(values), 1);
+    return {std::move(name), std::as_writable_bytes(one), sizeof(Values), how, name_of_elements<Values>()};
   }
 }
 // What outlives the expression that names it: a variable, or a view of one such as std::span.
