@@ -13,11 +13,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -491,4 +493,49 @@ TEST_CASE("types without a name are refused") {
                                    .step;
                              }),
                              error_code::system, "is corrupted"));
+}
+
+TEST_CASE("replicated arrays that differ between ranks are not saved") {
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  auto const check = [&](int ranks, int odd, std::string const& words, auto const& change) {
+    CAPTURE(words);
+    for (error const& e : errors_of(ranks, [&](auto& comm) {
+           std::mt19937 random(5);
+           std::vector<float> weights(40000, 1), mine(3, static_cast<float>(comm.rank()));
+           if (comm.rank() == odd) change(random, weights);
+           training::checkpoints(at.path()).save(
+               comm, 2,
+               std::vector{training::divided("mine", mine), training::replicated("weights", weights),
+                           training::per_rank("own", mine), training::replicated("random", random)});
+         })) {
+      CHECK(e.code() == error_code::mismatch);
+      CHECK_MESSAGE(contains(e, words), e.what());
+      CHECK(contains(e, "list it as per_rank"));
+    }
+    CHECK_FALSE(fs::exists(at.path() / "checkpoint-000002"));
+  };
+  check(2, 1, "array random is replicated, but differs on rank 1", [](auto& random, auto&) { random.discard(1); });
+  check(3, 2, "array weights is replicated, but differs on rank 2", [](auto&, auto& weights) { weights.back() = 2; });
+  check(3, 0, "array weights is replicated, but differs on rank 1", [](auto& random, auto& weights) {
+    random.discard(1);
+    weights[0] = 2;
+  });
+  CHECK(load_alone(at.path()).step == 10);
+}
+
+TEST_CASE("bytes between the members of a replicated struct may differ") {
+  struct progress {
+    char kind;
+    double loss;
+  };
+  static_assert(sizeof(progress) > 9);
+  temporary_folder const at;
+  run_threads(2, [&](auto& comm) {
+    progress now;
+    std::memset(&now, comm.rank(), sizeof now);
+    now.kind = 'a', now.loss = 0.5;
+    training::checkpoints(at.path()).save(comm, 1, std::vector{training::replicated("progress", now)});
+  });
+  CHECK(fs::exists(at.path() / "checkpoint-000001/manifest"));
 }

@@ -83,6 +83,16 @@ std::vector<std::uint64_t> agree_on_arrays(communicator<Transport>& comm, std::s
   return all;
 }
 
+// Collective, of arrays on which ranks have agreed. Throws mismatch on all ranks if one that is replicated differs between them.
+template <class Transport>
+void compare_replicated(communicator<Transport>& comm, std::span<training::saved_array const> arrays,
+                        std::source_location where) {
+  std::vector<std::uint32_t> const own = checksums_of_replicated(arrays);
+  std::vector<std::uint32_t> all(own.size() * static_cast<std::size_t>(comm.size()));
+  all_gather(comm, own, all, {}, where);
+  expect_same_replicated(arrays, all, comm.size(), comm.rank(), where);
+}
+
 }  // namespace detail
 
 namespace training {
@@ -130,16 +140,19 @@ class checkpoints {
 
   // Saves the state after `step`. Collective; returns when the checkpoint is on the disk.
   // Throws error, the same on all ranks: system, with the rank, the file and the reason, if a file cannot be written (older
-  // checkpoints are then untouched, and save() may be called again); mismatch if ranks pass another step or other arrays;
+  // checkpoints are then untouched, and save() may be called again); mismatch if ranks pass another step or other arrays, or if
+  // one that is replicated has other bits on one of them (structs with padding or floating-point members are not compared);
   // bad_argument for a name that is empty or used twice; rank_lost.
   //
-  // Cost      each rank writes its part and waits for the disk; a few collectives of 16 bytes
+  // Cost      each rank reads what is replicated for a checksum, writes its part and waits for the disk; a few collectives of
+  //           16 bytes, and one of 4 bytes for each array that is replicated
   template <transport Transport>
   void save(communicator<Transport>& comm, std::uint64_t step, std::span<saved_array const> arrays,
             std::source_location where = std::source_location::current()) {
     using namespace tutti::detail;
     auto const ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
     held_arrays const held{arrays, agree_on_arrays(comm, arrays, where, {join({"step ", step})})};
+    compare_replicated(comm, arrays, where);
     std::array<std::uint64_t, 2> key{};  // its number, and its identity
     do_everywhere(comm, where, [&] {
       if (comm.is_main()) key = {folder_.begin(), new_identity()};

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,14 @@ struct held_arrays {
 // Throws error: bad_argument for names that are empty, are used twice or contain a line break, for bytes that are no whole
 // number of elements, and for types that have no name.
 [[gnu::cold]] void check_arrays(std::span<training::saved_array const> arrays);
+
+// The checksums of arrays that are replicated and comparable, whose bytes are to be the same on all ranks.
+[[gnu::cold]] std::vector<std::uint32_t> checksums_of_replicated(std::span<training::saved_array const> arrays);
+// Throws error: mismatch for the lowest rank whose checksums differ from those of rank 0, with the name of the first such array.
+// `all` has the checksums of each rank.
+[[gnu::cold]] void expect_same_replicated(std::span<training::saved_array const> arrays,
+                                          std::span<std::uint32_t const> all, int ranks, int rank,
+                                          std::source_location where);
 
 }  // namespace tutti::detail
 

@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tutti/core/config.hpp"
+#include "tutti/core/crc32c.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
@@ -99,6 +101,37 @@ TUTTI_INLINE void check_arrays(std::span<training::saved_array const> arrays) {
                    .what = join({"array ", one.name, " of the checkpoint has elements of type \"", one.type,
                                  "\", which is not a name"}),
                    .way_out = "make it by replicated(), divided() or per_rank()"});
+  }
+}
+
+TUTTI_INLINE bool is_compared(training::saved_array const& one) {
+  return one.how == training::spread::replicated && one.comparable;
+}
+
+TUTTI_INLINE std::vector<std::uint32_t> checksums_of_replicated(std::span<training::saved_array const> arrays) {
+  std::vector<std::uint32_t> out;
+  for (training::saved_array const& one : arrays)
+    if (is_compared(one)) out.push_back(crc32c(one.bytes));
+  return out;
+}
+
+TUTTI_INLINE void expect_same_replicated(std::span<training::saved_array const> arrays,
+                                         std::span<std::uint32_t const> all, int ranks, int rank,
+                                         std::source_location where) {
+  std::size_t const each = all.size() / static_cast<std::size_t>(ranks);
+  for (int r = 1; r < ranks; ++r) {
+    std::span<std::uint32_t const> its = all.subspan(static_cast<std::size_t>(r) * each, each), first = all.first(each);
+    for (training::saved_array const& one : arrays) {
+      if (!is_compared(one)) continue;
+      if (its.front() != first.front())
+        throw error({.code = error_code::mismatch,
+                     .rank = rank,
+                     .peer = r,
+                     .what = join({"array ", one.name, " is replicated, but differs on rank ", r}),
+                     .way_out = "list it as per_rank, or give it the same values on all ranks",
+                     .where = where});
+      its = its.subspan(1), first = first.subspan(1);
+    }
   }
 }
 

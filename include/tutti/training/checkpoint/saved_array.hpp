@@ -34,6 +34,7 @@ struct saved_array {
   std::size_t element_bytes = 1;
   spread how = spread::replicated;
   std::string_view type = "bytes";  // of the elements: "float32", "bfloat16"; "bytes" of those that are no numbers
+  bool comparable = false;          // elements have equal bytes if they are equal: they contain no padding
 };
 
 // The name of a type of numbers, the same with every compiler: long and long long are both "int64" where they have 8 bytes.
@@ -57,6 +58,11 @@ constexpr std::string_view name_of_elements() {
   }
 }
 
+// Only an x87 number among these types has bytes that mean nothing.
+template <class T>
+inline constexpr bool has_equal_bytes =
+    name_of_elements<T>() == "bytes" ? std::has_unique_object_representations_v<T> : name_of_elements<T>() != "float80";
+
 // A contiguous range of elements, or one trivially copyable object, of which the array then has one element. It must stay
 // where it is while the result is in use. All ranks list arrays of the same names, types and spreads in the same order;
 // those that are replicated have equal sizes.
@@ -70,12 +76,13 @@ saved_array save_as(spread how, std::string name, Values& values) {
                   "a checkpoint stores the bytes of elements; use elements that are trivially copyable, and "
                   "not const, since load() writes them");
     std::span<T> const all(std::ranges::data(values), std::ranges::size(values));
-    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how, name_of_elements<T>()};
+    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how, name_of_elements<T>(), has_equal_bytes<T>};
   } else {
     static_assert(std::is_trivially_copyable_v<Values> && !std::is_const_v<Values>,
                   "a checkpoint stores the bytes of an object; use one that is trivially copyable, and not const");
     std::span<Values> const one(std::addressof(values), 1);
-    return {std::move(name), std::as_writable_bytes(one), sizeof(Values), how, name_of_elements<Values>()};
+    return {std::move(name),        std::as_writable_bytes(one), sizeof(Values), how, name_of_elements<Values>(),
+            has_equal_bytes<Values>};
   }
 }
 // What outlives the expression that names it: a variable, or a view of one such as std::span.
