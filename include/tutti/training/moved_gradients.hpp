@@ -18,8 +18,8 @@
 
 namespace tutti::detail {
 
-// The old array is kept until each gradient was reported in a step since. Its means can still be read, and a gradient that is still
-// written there is noticed, unless it has the same bits.
+// The old array is kept until each gradient was reported in a step since, or for 16 steps, because some are never used. Its means can
+// still be read, and a gradient that is still written there is noticed, unless it has the same bits.
 template <class T, class Transport>
 class moved_gradients {
  public:
@@ -52,7 +52,7 @@ class moved_gradients {
   void end_step() {
     for (reported& one : seen_)
       if (std::exchange(one, one == reported::never ? one : reported::earlier) == reported::in_this_step) --unreported_;
-    if (unreported_ == 0) *this = {};
+    if (unreported_ == 0 || --steps_left_ == 0) *this = {};
   }
 
  private:
@@ -65,6 +65,7 @@ class moved_gradients {
   gradient_array<T, Transport> before_;
   std::vector<std::size_t> hashes_;  // of each parameter
   std::size_t unreported_ = 0;
+  int steps_left_ = 16;
   std::vector<reported> seen_;  // whether each was reported since it moved
 };
 
