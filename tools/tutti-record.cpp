@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads flight records and finds the ranks that are behind; joins traces and draws them.
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -71,6 +74,11 @@ int main(int argc, char** argv) {
   auto* const join_command = app.add_subcommand("join", "join the traces of all ranks into one");
   join_command->add_option("files", paths, "traces")->required();
   join_command->add_option("-o,--output", to, "output file")->required();
+  // An exception would not arrive: while it destroys JSON, the library of JSON allocates.
+  std::set_new_handler([] {
+    std::fputs("tutti-record: these files do not fit into memory; read fewer at once\n", stderr);
+    std::_Exit(1);
+  });
   return run_tool(app, "tutti-record", argc, argv, [&] {
     if (!to.empty()) expect_new(to, paths);
     std::vector<record::source> sources;

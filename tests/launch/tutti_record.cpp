@@ -3,10 +3,16 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <fstream>
 #include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "launch/command.hpp"
+#include "record/read.hpp"
+#include "support/sanitized.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace tutti::testing;
@@ -204,4 +210,37 @@ TEST_CASE("what cannot be read or written is reported with the reason") {
   command foreign(tool + " show " + flight);
   CHECK(foreign.wait() == 1);
   CHECK(foreign.said("it names rank -1, but its communicator has 1 ranks"));
+}
+
+TEST_CASE("the time to read a trace is proportional to its length") {
+  std::string text = "[";
+  for (int i = 0; i < 50'000; ++i) text += R"({"name": "a", "args": {"call": "b"}},)";
+  text.back() = ']';
+  auto const ticks_of = [&](auto&& parse) {
+    std::clock_t const began = std::clock();
+    CHECK(parse(text).size() == 50'000);
+    return static_cast<double>(std::clock() - began);
+  };
+  // With the library's callback, this takes 70 times as long.
+  double const without_limit = ticks_of([](std::string_view all) { return record::json::parse(all); });
+  CHECK(ticks_of(record::parse_file) < 5 * without_limit);
+}
+
+TEST_CASE("JSON of too many levels is refused, but brackets in strings are no levels") {
+  CHECK(record::parse("[[[[[[[[1]]]]]]]]").is_array());
+  CHECK(record::parse("[[[[[[[[[1]]]]]]]]]").is_discarded());
+  CHECK(record::parse(R"(["[[[[[[[[[[[[", "\"[[[[[[[[[[[[", "\\", [1], [2]])").size() == 5);
+}
+
+TEST_CASE("files that do not fit into memory are an error") {
+  if (sanitized) return;  // sanitizers need more memory than this limit
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json", event = R"({"name": "a", "args": {"call": "b"}})";
+  std::ofstream file(trace);
+  for (int i = 0; i < 200'000; ++i) file << (i == 0 ? "[" : ",") << event;
+  file << "]\n";
+  file.close();
+  command c("sh -c 'ulimit -v 60000; " + tool + " join " + trace + " -o " + trace + "2'");
+  CHECK(c.wait() == 1);
+  CHECK(c.output == "tutti-record: these files do not fit into memory; read fewer at once\n");
 }

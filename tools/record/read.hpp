@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,36 +43,42 @@ inline source read(std::string const& path) {
   return {path, std::move(text)};
 }
 
-// JSON of few levels, as tutti writes it: printing a value takes a function call for each level. Otherwise discarded.
-inline json parse(std::string const& text) {
+// Whether brackets are nested deeper than in any file of tutti: printing a value takes a function call for each level.
+inline bool is_deep(std::string_view text) {
   static constexpr int max_depth = 8;
-  bool deep = false;
-  json out = json::parse(
-      text,
-      [&](int depth, json::parse_event_t, json const&) {
-        deep = deep || depth > max_depth;
-        return !deep;
-      },
-      false);
-  return deep ? json(json::value_t::discarded) : out;
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char const c = text[i];
+    if (c == '"') in_string = !in_string;
+    else if (in_string) i += c == '\\' ? 1 : 0;
+    else if (c == '[' || c == '{') ++depth;
+    else if (c == ']' || c == '}') --depth;
+    if (depth > max_depth) return true;
+  }
+  return false;
+}
+
+// JSON of few levels; otherwise discarded.
+inline json parse(std::string_view text) {
+  return is_deep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
+}
+
+// A record or a trace. A trace breaks off if the disk was full; then its events up to the last complete one are used.
+inline json parse_file(std::string_view text) {
+  json whole = parse(text);
+  std::size_t const last = whole.is_discarded() && text.starts_with('[') ? text.rfind("},\n") : std::string::npos;
+  return last == std::string::npos ? whole : parse(std::string(text.substr(0, last + 1)) + "]");
 }
 
 inline bool is_record(json const& what) { return what.is_object() && what.contains("calls") && what.contains("peers"); }
 
-// The events of a rank, or of all ranks that were joined. A trace breaks off if the disk was full; then its events up to the last
-// complete one are used. Otherwise discarded.
-inline json parse_trace(std::string text) {
-  if (text.starts_with('{')) {
-    json joined = parse(text);
-    auto const events = joined.find("traceEvents");
-    return joined.is_object() && events != joined.end() ? std::move(*events) : json(json::value_t::discarded);
-  }
-  if (!text.starts_with('[')) return json(json::value_t::discarded);
-  if (json whole = parse(text); !whole.is_discarded()) return whole;
-  std::size_t const last = text.rfind("},\n");
-  if (last == std::string::npos) return json(json::value_t::discarded);
-  text.resize(last + 1);
-  return parse(text + "]");
+// The events of a rank, or of all ranks that were joined; null if this is not a trace.
+inline json* events_in(json& file) {
+  if (file.is_array()) return &file;
+  if (!file.is_object()) return nullptr;
+  auto const events = file.find("traceEvents");
+  return events != file.end() && events->is_array() ? &*events : nullptr;
 }
 
 }  // namespace record

@@ -126,8 +126,8 @@ inline std::string describe(std::vector<state> const& ranks) {
 inline std::string show(std::vector<source> const& sources) {
   std::vector<state> ranks;
   for (auto const& [name, text] : sources) {
-    json const written = parse(text);
-    if (parse_trace(text).is_array())
+    json written = parse_file(text);
+    if (events_in(written) != nullptr)
       throw std::runtime_error(
           fmt::format("{} is a trace, not a flight record: read it with `tutti-record draw` or "
                       "`tutti-record join`",

@@ -23,14 +23,15 @@ namespace record {
 inline std::vector<json> events_of(std::vector<source> const& sources) {
   std::vector<json> out;
   for (auto const& [name, text] : sources) {
-    json trace = parse_trace(text);
-    if (is_record(parse(text)))
+    json file = parse_file(text);
+    if (is_record(file))
       throw std::runtime_error(
           fmt::format("{} is a flight record, not a trace: read it with `tutti-record show`", name));
-    if (!trace.is_array() || !std::ranges::all_of(trace, [](json const& event) { return event.is_object(); }))
+    json* const trace = events_in(file);
+    if (trace == nullptr || !std::ranges::all_of(*trace, [](json const& event) { return event.is_object(); }))
       throw std::runtime_error(
           fmt::format("{} is not a trace: this reads the files that ranks write if TUTTI_TRACE is set", name));
-    for (json& event : trace) out.push_back(std::move(event));
+    for (json& event : *trace) out.push_back(std::move(event));
   }
   return out;
 }
