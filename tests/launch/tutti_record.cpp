@@ -3,10 +3,8 @@
 // labels: processes
 #include <doctest/doctest.h>
 
-#include <ctime>
 #include <fstream>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -210,20 +208,6 @@ TEST_CASE("what cannot be read or written is reported with the reason") {
   command foreign(tool + " show " + flight);
   CHECK(foreign.wait() == 1);
   CHECK(foreign.said("it names rank -1, but its communicator has 1 ranks"));
-}
-
-TEST_CASE("the time to read a trace is proportional to its length") {
-  std::string text = "[";
-  for (int i = 0; i < 50'000; ++i) text += R"({"name": "a", "args": {"call": "b"}},)";
-  text.back() = ']';
-  auto const ticks_of = [&](auto&& parse) {
-    std::clock_t const began = std::clock();
-    CHECK(parse(text).size() == 50'000);
-    return static_cast<double>(std::clock() - began);
-  };
-  // With the library's callback, this takes 70 times as long.
-  double const without_limit = ticks_of([](std::string_view all) { return record::json::parse(all); });
-  CHECK(ticks_of(record::parse_file) < 5 * without_limit);
 }
 
 TEST_CASE("JSON of too many levels is refused, but brackets in strings are no levels") {

@@ -59,6 +59,8 @@ TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance whe
 }
 
 TUTTI_INLINE std::string numbered_within(std::vector<int> const& group, std::string_view whole) {
+  auto const keeps_its_number = [&](int const& rank) { return rank == &rank - group.data(); };
+  if (std::ranges::all_of(group, keeps_its_number)) return std::string(whole);
   constexpr std::string_view begin = "; ranks are numbered within";
   constexpr std::size_t shown = 16;
   std::vector<int> const first(group.begin(),
