@@ -228,3 +228,28 @@ TEST_CASE("files that do not fit into memory are an error") {
   CHECK(c.wait() == 1);
   CHECK(c.output == "tutti-record: these files do not fit into memory; read fewer at once\n");
 }
+
+TEST_CASE("two records of one rank are refused, and records of different times cause a warning") {
+  temporary_folder const at;
+  std::string const zero = at.path() / "r.0.json", again = at.path() / "g.0.json", one = at.path() / "r.1.json";
+  write(zero, record_of(0));
+  write(again, record_of(0));
+  command twice(tool + " show " + zero + " " + again);
+  CHECK(twice.wait() == 1);
+  CHECK(twice.said(again + " does not fit: it is of rank 0, and so is " + zero +
+                   ", so they are of different communicators or runs; pass the files of one communicator of one run"));
+
+  auto const record_at = [](int rank, int time) {
+    return R"({"time": )" + std::to_string(time) + ", " + record_of(rank).substr(1);
+  };
+  write(zero, record_at(0, 1000));
+  write(one, record_at(1, 1060));
+  command together(tool + " show " + zero + " " + one);
+  CHECK(together.wait() == 0);
+  CHECK(!together.said("warning"));
+  write(one, record_at(1, 1061));
+  command apart(tool + " show " + zero + " " + one);
+  CHECK(apart.wait() == 0);
+  CHECK(apart.output.starts_with("warning: " + zero + " was written 61 s before " + one +
+                                 "; if it is of an earlier run, leave it out\n"));
+}

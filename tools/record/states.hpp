@@ -25,6 +25,7 @@ struct state {
   std::map<std::uint64_t, json> calls;
   std::string awaits;          // the message that peers saw it wait for
   std::optional<json> record;  // its own
+  std::string file;            // in which it is
 
   std::string doing() const {
     if (called == 0) return "has not made a call";
@@ -38,7 +39,7 @@ struct state {
 };
 
 // Adds what a record tells of its own rank and of the others. Throws where a field is missing or of another type.
-inline void add_record(std::vector<state>& ranks, json const& written) {
+inline void add_record(std::vector<state>& ranks, json const& written, std::string const& file) {
   auto const count = written.at("ranks").get<std::uint64_t>();
   if (count != written.at("peers").size() + 1) throw std::runtime_error("it does not describe every rank");
   if (ranks.empty()) ranks.resize(count);
@@ -52,7 +53,13 @@ inline void add_record(std::vector<state>& ranks, json const& written) {
     return ranks[static_cast<std::size_t>(r)];
   };
   state& own = state_of(written.at("rank"));
+  if (own.record)
+    throw std::runtime_error(
+        fmt::format("it is of rank {}, and so is {}, so they are of different communicators or runs; pass the "
+                    "files of one communicator of one run",
+                    written.at("rank").get<int>(), own.file));
   own.record = written;
+  own.file = file;
   for (json const& call : written.at("calls")) {
     auto const number = call.at("sequence").get<std::uint64_t>();
     own.called = std::max(own.called, number);
@@ -97,8 +104,26 @@ inline std::string messages_of(std::size_t rank, state const& s) {
   return out;
 }
 
+// Ranks that fail write their records at about the same time. A rank that has written none leaves the file of an earlier run.
+inline std::string doubt_about_times(std::vector<state> const& ranks) {
+  static constexpr std::uint64_t plausible = 60;  // seconds
+  state const *first = nullptr, *last = nullptr;
+  auto const time = [](state const* s) { return s->record->at("time").get<std::int64_t>(); };
+  for (state const& s : ranks) {
+    if (!s.record || !s.record->contains("time")) continue;
+    if (first == nullptr || time(&s) < time(first)) first = &s;
+    if (last == nullptr || time(&s) > time(last)) last = &s;
+  }
+  // A difference of any two times, without overflow.
+  std::uint64_t const apart =
+      first == nullptr ? 0 : static_cast<std::uint64_t>(time(last)) - static_cast<std::uint64_t>(time(first));
+  if (apart <= plausible) return {};
+  return fmt::format("warning: {} was written {} s before {}; if it is of an earlier run, leave it out\n", first->file,
+                     apart, last->file);
+}
+
 inline std::string describe(std::vector<state> const& ranks) {
-  std::string out;
+  std::string out = doubt_about_times(ranks);
   for (std::size_t r = 0; r < ranks.size(); ++r)
     out += fmt::format("rank {} {}{}\n", r, ranks[r].doing(), ranks[r].record ? "" : " (no record of this rank)");
   for (std::size_t r = 0; r < ranks.size(); ++r) out += messages_of(r, ranks[r]);
@@ -139,7 +164,7 @@ inline std::string show(std::vector<source> const& sources) {
       throw std::runtime_error(
           fmt::format("{} is not a flight record: show reads the files that ranks write if TUTTI_RECORD is set", name));
     try {
-      add_record(ranks, written);
+      add_record(ranks, written, name);
     } catch (json::exception const&) {
       throw std::runtime_error(fmt::format("{} is not a flight record: a field is missing or of the wrong type", name));
     } catch (std::exception const& e) {
