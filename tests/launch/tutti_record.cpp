@@ -6,10 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "launch/command.hpp"
-#include "record/read.hpp"
 #include "support/sanitized.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -211,9 +208,16 @@ TEST_CASE("what cannot be read or written is reported with the reason") {
 }
 
 TEST_CASE("JSON of too many levels is refused, but brackets in strings are no levels") {
-  CHECK(record::parse("[[[[[[[[1]]]]]]]]").is_array());
-  CHECK(record::parse("[[[[[[[[[1]]]]]]]]]").is_discarded());
-  CHECK(record::parse(R"(["[[[[[[[[[[[[", "\"[[[[[[[[[[[[", "\\", [1], [2]])").size() == 5);
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json";
+  auto const joins = [&](std::string const& arguments) {
+    write(trace, R"([{"name": "a", "args": )" + arguments + "}]\n");
+    command join(tool + " join " + trace + " -o " + trace + ".all");
+    return join.wait() == 0;
+  };
+  CHECK(joins("[[[[[[1]]]]]]"));
+  CHECK_FALSE(joins("[[[[[[[1]]]]]]]"));
+  CHECK(joins(R"(["[[[[[[[[[[[[", "\"[[[[[[[[[[[[", "\\", [1], [2]])"));
 }
 
 TEST_CASE("files that do not fit into memory are an error") {
