@@ -95,7 +95,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
   // packs around their elements.
   template <int Sources, bool First, bool Around = false, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
-    expect_for_device(how.op, all[0][0]);
+    expect_for_device<A>(how.op);
     in loaded[Turns][Sources][N];
     TUTTI_UNROLL
     for (int t = 0; t < Turns; ++t) {

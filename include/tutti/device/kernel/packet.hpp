@@ -214,7 +214,7 @@ struct packet_work {
                                  bool stopped) const {
     if constexpr (combines) {
       A all[unit];
-      expect_for_device(op, all[0]);
+      expect_for_device<A>(op);
       for_each_received(rank, call, mark, i, stopped, [&](int peer, elements const& next) {
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)

@@ -123,7 +123,7 @@ struct wire_lane {
   template <class From, class Op>
   TUTTI_HOST_DEVICE void combine(int sources, From const& from, std::size_t begin, Op const& op) {
     constexpr int at_once = packs == 1 ? 8 : 4;
-    expect_for_device(op, 0.0f);
+    expect_for_device<float>(op);
     TUTTI_NO_UNROLL
     for (int first = 0; first < sources; first += at_once) {
       encoded loaded[at_once];
