@@ -243,8 +243,7 @@ class device_watch {
                "blocks of different sizes, use the _v calls";
       case error_code::timeout:
         return "find out what keeps the ranks that have not arrived, such as a call on other ranks, or raise "
-               "TUTTI_TIMEOUT "
-               "or device_options::timeout";
+               "TUTTI_TIMEOUT or device_options::timeout";
       case error_code::rank_lost: return "check the output of the rank that ended; make a new group of the survivors";
       case error_code::rank_left: return "all ranks must make the same calls before they end";
       default: return "this group can no longer be used";

@@ -70,19 +70,19 @@ inline constexpr bool has_equal_bytes =
 //   std::vector const state{replicated("weights", weights), replicated("random", engine), divided("momentum", mine)};
 template <class Values>
 saved_array save_as(spread how, std::string name, Values& values) {
+  auto const save = [&]<class T>(std::span<T> all) -> saved_array {
+    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how, name_of_elements<T>(), has_equal_bytes<T>};
+  };
   if constexpr (std::ranges::contiguous_range<Values&>) {
     using T = std::remove_reference_t<std::ranges::range_reference_t<Values&>>;
     static_assert(element<T>,
                   "a checkpoint stores the bytes of elements; use elements that are trivially copyable, and "
                   "not const, since load() writes them");
-    std::span<T> const all(std::ranges::data(values), std::ranges::size(values));
-    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how, name_of_elements<T>(), has_equal_bytes<T>};
+    return save(std::span<T>(std::ranges::data(values), std::ranges::size(values)));
   } else {
     static_assert(std::is_trivially_copyable_v<Values> && !std::is_const_v<Values>,
                   "a checkpoint stores the bytes of an object; use one that is trivially copyable, and not const");
-    std::span<Values> const one(std::addressof(values), 1);
-    return {std::move(name),        std::as_writable_bytes(one), sizeof(Values), how, name_of_elements<Values>(),
-            has_equal_bytes<Values>};
+    return save(std::span<Values>(std::addressof(values), 1));
   }
 }
 // What outlives the expression that names it: a variable, or a view of one such as std::span.
