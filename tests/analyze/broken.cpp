@@ -2,6 +2,7 @@
 // Schedules that are broken on purpose: the verifier must reject each, and say what is wrong and where.
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
 
 #include "tutti/algorithm/registry.hpp"
@@ -329,6 +330,8 @@ TEST_CASE("steps that mean nothing") {
   auto const says = [](std::string const& why, char const* what) { return why.find(what) != std::string::npos; };
   using peer_twice = by_hand<decltype([](int) -> step { return {.to = {0, 1, 3}, .give = {space::input}}; })>;
   CHECK(says(complaint<peer_twice>(collective::all_reduce, {.ranks = 2}), "names a peer twice"));
+  using fewer_than_none = by_hand<decltype([](int) -> step { return {.from = {0, 1, -1}, .keep = {space::output}}; })>;
+  CHECK(says(complaint<fewer_than_none>(collective::all_reduce, {.ranks = 2}), "names fewer than 0 peers"));
   using uneven_give =
       by_hand<decltype([](int) -> step { return {.to = {0, 1, 2}, .give = {space::input, {0, 3}, true}}; })>;
   CHECK(
@@ -365,4 +368,20 @@ TEST_CASE("schedules that mean nothing") {
     int steps(shape, position) const { return 1; }
   };
   CHECK(complaint<alone>(collective::broadcast, {.ranks = 1}) == "one rank alone must have no steps");
+  struct no_chunks : ring_broadcast {
+    int chunks(shape) const { return 0; }
+  };
+  CHECK(complaint<no_chunks>(collective::broadcast, {.ranks = 2}) == "lanes, phases and chunks must be at least 1");
+  struct fewer_than_none : ring_broadcast {
+    int steps(shape, position me) const { return me.rank == 1 ? -1 : 1; }
+  };
+  CHECK(complaint<fewer_than_none>(collective::broadcast, {.ranks = 2}) == "rank 1 has -1 steps");
+  CHECK(complaint<ring_broadcast>(collective::broadcast, {.ranks = 2, .root = 2}) == "2 ranks with root 2");
+  struct throws : ring_broadcast {
+    step at(shape s, position me, int i) const {
+      if (me.rank == 1) throw std::out_of_range("no step for rank 1");
+      return ring_broadcast::at(s, me, i);
+    }
+  };
+  CHECK(complaint<throws>(collective::broadcast, {.ranks = 2}) == "the schedule throws: no step for rank 1");
 }

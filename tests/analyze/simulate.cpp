@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/analyze/cost.hpp"
+#include "tutti/analyze/draw.hpp"
 #include "tutti/analyze/simulate.hpp"
 
 using namespace tutti;
@@ -89,6 +92,29 @@ TEST_CASE("what would take hours is refused") {
     CHECK(std::string(e.what()).find("a simulation of more than 200000000 messages") != std::string::npos);
     CHECK(e.way_out().find("use fewer ranks") != std::string::npos);
   }
+}
+
+TEST_CASE("schedules whose cursors would leave their memory are refused") {
+  using broadcast_by_ring = schedule<ring, collective::broadcast>;
+  struct crowded : broadcast_by_ring {
+    int lanes(shape) const { return max_tracks + 1; }
+  };
+  struct no_chunks : broadcast_by_ring {
+    int chunks(shape) const { return 0; }
+  };
+  struct fewer_than_none : broadcast_by_ring {
+    int steps(shape, position) const { return -1; }
+  };
+  auto const refused = [](auto const& schedule, char const* why) {
+    CHECK_THROWS_WITH_AS(simulate(schedule, {2}, {8}), doctest::Contains(why), error);
+    CHECK_THROWS_WITH_AS(terms_of(schedule, {2}), doctest::Contains(why), error);
+    std::ostringstream drawing;
+    CHECK_THROWS_WITH_AS(draw_text(drawing, schedule, {2}), doctest::Contains(why), error);
+    CHECK(drawing.str().empty());
+  };
+  refused(crowded{}, "a wrong schedule cannot be simulated: 5 lanes of 1 phase are more than max_tracks");
+  refused(no_chunks{}, "lanes, phases and chunks must be at least 1");
+  refused(fewer_than_none{}, "rank 0 has -1 steps");
 }
 
 TEST_CASE("ranks share the links of what encloses them") {

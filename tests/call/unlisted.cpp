@@ -31,6 +31,9 @@ struct imposter {
 struct crowded {
   static constexpr std::string_view name = "crowded";
 };
+struct chunkless {
+  static constexpr std::string_view name = "chunkless";
+};
 
 // Rank 2 of 3 is forgotten: nobody waits for its message.
 struct forgetful {
@@ -62,6 +65,10 @@ struct tutti::schedule<imposter, collective::all_reduce> : schedule<star, collec
 template <>
 struct tutti::schedule<crowded, collective::all_reduce> : schedule<star, collective::all_reduce> {
   constexpr int lanes(shape) const { return max_tracks + 1; }
+};
+template <>
+struct tutti::schedule<chunkless, collective::all_reduce> : schedule<star, collective::all_reduce> {
+  constexpr int chunks(shape) const { return 0; }
 };
 template <>
 struct tutti::schedule<forgetful, collective::all_reduce> : schedule<star, collective::all_reduce> {
@@ -155,7 +162,9 @@ TEST_CASE("what it cannot do is refused in its name") {
   text = refused([](auto& c, auto& v) { all_reduce<star>(c, v, sum{}, {.protocol = protocol::direct}); });
   CHECK_MESSAGE(contains(text, "protocol direct is not safe for star"), text);
   text = refused([](auto& c, auto& v) { all_reduce<crowded>(c, v); });
-  CHECK_MESSAGE(contains(text, "crowded has more than 4 lanes and phases"), text);
+  CHECK_MESSAGE(contains(text, "crowded does not have 1 to 4 lanes times phases"), text);
+  text = refused([](auto& c, auto& v) { all_reduce<chunkless>(c, v); });
+  CHECK_MESSAGE(contains(text, "chunkless does not have 1 to 4 lanes times phases, or no chunk"), text);
 }
 
 TEST_CASE("where ranks make the same calls, an algorithm of the program's own is verified") {
@@ -167,7 +176,7 @@ TEST_CASE("where ranks make the same calls, an algorithm of the program's own is
   INFO(text);
   CHECK(contains(text, "did not complete within 0.2 s"));
   CHECK(contains(text, "all ranks have arrived"));
-  CHECK(contains(text, "let every rank wait for the calls that it starts"));
+  CHECK(contains(text, "correct that algorithm"));
   CHECK(contains(text,
                  "call #1 is by hopeful, the program's own algorithm, which is wrong for 3 ranks: deadlock: rank 2"));
   text = failure_of([](auto& comm) {
@@ -184,4 +193,5 @@ TEST_CASE("where ranks make the same calls, an algorithm of the program's own is
   INFO(text);
   CHECK(
       contains(text, "call #1 is by star, the program's own algorithm, which the verifier finds correct for 3 ranks"));
+  CHECK(contains(text, "let every rank wait for the calls that it starts"));
 }

@@ -123,7 +123,7 @@ class walk {
   }
 
   // Goes on to the next step, once this one is done.
-  TUTTI_HOST_DEVICE void leave(cursor& c) noexcept {
+  TUTTI_HOST_DEVICE void leave(cursor& c) {
     if (++c.index == c.steps) {
       c.index = 0;
       if (++c.turn == c.turns) {
@@ -135,7 +135,7 @@ class walk {
   }
 
  private:
-  TUTTI_HOST_DEVICE void enter(cursor& c) noexcept {
+  TUTTI_HOST_DEVICE void enter(cursor& c) {
     // Constructed in place: a copy would have to wait for the stores that have just been made.
     ::new (&c.now) step(schedule_.at(shape_, c.me, c.index));
     c.sent = c.received = schedule_.pipelined ? c.turn : 0;

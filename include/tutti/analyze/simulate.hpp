@@ -16,15 +16,11 @@
 #include "tutti/analyze/machine_model.hpp"
 #include "tutti/analyze/simulation_results.hpp"
 #include "tutti/analyze/sizes.hpp"
+#include "tutti/analyze/step_check.hpp"
 #include "tutti/analyze/symmetry.hpp"
 #include "tutti/core/error.hpp"
 
 namespace tutti::analyze {
-
-struct workload {
-  double bytes = 0;        // of the message; if chunks are blocks, of all ranks' blocks together
-  double slice_bytes = 0;  // maximal bytes of a slice; 0: messages are not cut
-};
 
 // A larger simulation throws. One of this size takes about a minute.
 inline constexpr double max_messages = 2e8;
@@ -71,7 +67,7 @@ class simulation {
       if (!cursor_of(i).finished)
         throw error({.code = error_code::bad_argument,
                      .what = "the simulated ranks wait for each other",
-                     .way_out = "run `tutti-sim verify`, which prints the ranks that wait for each other"});
+                     .way_out = "call tutti::analyze::verify, which says how they wait for each other"});
     int const copies = shape_.ranks / period_;
     return {.seconds = end_, .messages = messages_ * copies, .simulated = period_};
   }
@@ -289,10 +285,14 @@ class simulation {
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
 };
 
-// The time of `schedule`. Throws tutti::error if it has more than max_messages messages. `watch` is called for the
-// steps and messages of all ranks, so all ranks are then simulated, even if one could stand for many.
+// The time of `schedule`. Throws tutti::error if it has more than max_messages messages, or if a rank would wait for ever. `watch` is
+// called for the steps and messages of all ranks, so all ranks are then simulated, even if one could stand for many.
 template <step_function S>
 outcome simulate(S const& schedule, shape s, workload work, model const& m = {}, observer const* watch = nullptr) {
+  if (std::string const wrong = complaint_about_counts(schedule, s); !wrong.empty())
+    throw error({.code = error_code::bad_argument,
+                 .what = "a wrong schedule cannot be simulated: " + wrong,
+                 .way_out = "correct the schedule; tutti::analyze::verify finds all that is wrong with it"});
   return simulation<S>(schedule, s, work, m, watch)();
 }
 

@@ -8,6 +8,12 @@
 
 namespace tutti::analyze {
 
+// What a simulated call moves.
+struct workload {
+  double bytes = 0;        // of the message; if chunks are blocks, of all ranks' blocks together
+  double slice_bytes = 0;  // maximal bytes of a slice; 0: messages are not cut
+};
+
 // All chunks have the same length.
 struct even_chunks {
   std::size_t elements = 1;

@@ -4,6 +4,7 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/analyze/contract.hpp"
@@ -17,24 +18,38 @@ struct flaw {
 
 inline std::string count_of(int n, char const* noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
 
+// The defect of a schedule's numbers of lanes, phases, chunks and steps; empty if there is none. The cursors of a schedule with such
+// a defect would leave their memory.
+template <step_function S>
+std::string complaint_about_counts(S const& schedule, shape s) {
+  if (s.ranks < 1 || s.root < 0 || s.root >= s.ranks)
+    return count_of(s.ranks, "rank") + " with root " + std::to_string(s.root);
+  int const lanes = schedule.lanes(s), phases = schedule.phases(s);
+  if (lanes < 1 || phases < 1 || schedule.chunks(s) < 1) return "lanes, phases and chunks must be at least 1";
+  if (lanes > max_tracks || phases > max_tracks / lanes)
+    return count_of(lanes, "lane") + " of " + count_of(phases, "phase") + " are more than max_tracks";
+  for (int rank = 0; rank < s.ranks; ++rank)
+    for (int track = 0; track < lanes * phases; ++track) {
+      int const steps = schedule.steps(s, {rank, track / phases, track % phases});
+      if (steps < 0) return "rank " + std::to_string(rank) + " has " + count_of(steps, "step");
+      if (steps > 0 && s.ranks == 1) return "one rank alone must have no steps";
+    }
+  return {};
+}
+
 template <step_function S>
 void check_schedule(S const& schedule, collective what, shape s) {
-  int const lanes = schedule.lanes(s), phases = schedule.phases(s), chunks = schedule.chunks(s);
+  if (std::string wrong = complaint_about_counts(schedule, s); !wrong.empty()) throw flaw{std::move(wrong)};
   if (s.ordered && schedule.needs_commutative)
     throw flaw{"the schedule combines out of rank order (needs_commutative), but the call is ordered"};
-  if (lanes < 1 || phases < 1 || chunks < 1) throw flaw{"lanes, phases and chunks must be at least 1"};
-  if (lanes * phases > max_tracks)
-    throw flaw{count_of(lanes, "lane") + " of " + count_of(phases, "phase") + " are more than max_tracks"};
-  if (by_block(what) && chunks != s.ranks)
+  if (int const chunks = schedule.chunks(s); by_block(what) && chunks != s.ranks)
     throw flaw{"a chunk must be a rank's block, but there are " + count_of(chunks, "chunk") + " for " +
                count_of(s.ranks, "rank")};
-  if (s.ranks > 1) return;
-  for (int track = 0; track < lanes * phases; ++track)
-    if (schedule.steps(s, {0, track / phases, track % phases}) != 0) throw flaw{"one rank alone must have no steps"};
 }
 
 // The defect of a step of rank `self`; null if there is none.
 inline char const* complaint_about(step const& t, int self, shape s, bool pipelined) {
+  if (t.from.count < 0 || t.to.count < 0) return "names fewer than 0 peers";
   auto const distinct = [&](peers const& p) { return p.count <= s.ranks / std::gcd(s.ranks, wrap(p.stride, s.ranks)); };
   auto const one_chunk = [](peers const& p, region const& r) { return p.empty() || r.split || r.what.count == 1; };
   if (!distinct(t.from) || !distinct(t.to)) return "names a peer twice";

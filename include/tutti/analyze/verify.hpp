@@ -3,6 +3,7 @@
 // order, all ranks get the same bits, no rank touches memory that it does not have, and nothing deadlocks.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,8 @@ verdict verify(S const& schedule, collective what, shape s, circumstances how = 
     return {};
   } catch (flaw& f) {
     return {false, std::move(f.why)};
+  } catch (std::exception const& e) {
+    return {false, std::string("the schedule throws: ") + e.what()};
   }
 }
 

@@ -42,6 +42,12 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
   return r.unlisted != nullptr ? r.unlisted->name : name(chosen);
 }
 
+// Whether cursors of the schedule have room, and something to do.
+inline bool has_tracks(dynamic_schedule const& of, shape const& s) {
+  int const lanes = of.lanes(s), phases = of.phases(s);
+  return lanes > 0 && phases > 0 && of.chunks(s) > 0 && lanes * phases <= max_tracks;
+}
+
 template <class Transport>
 problem problem_of(engine<Transport>& on, request const& r, schedule_finder& schedules) {
   auto const& t = on.transport();
@@ -92,10 +98,10 @@ template <class Transport>
       refuse(on.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
              join({"leave options::algorithm automatic, or use ", name(chosen.algorithm)}), where);
     shape const s{on.ranks(), r.root, !r.commutative};
-    if (r.unlisted != nullptr && r.unlisted->schedule.lanes(s) * r.unlisted->schedule.phases(s) > max_tracks)
+    if (r.unlisted != nullptr && !has_tracks(r.unlisted->schedule, s))
       refuse(on.rank(),
-             join({algorithm_name(r, r.algorithm), " has more than ", max_tracks, " lanes and phases, taken together"}),
-             "use fewer", where);
+             join({r.unlisted->name, " does not have 1 to ", max_tracks, " lanes times phases, or no chunk"}),
+             "correct its schedule", where);
     chosen = {r.algorithm, "requested by the caller",
               chosen.algorithm == r.algorithm ? chosen.how : protocol::automatic};
   } else if (algorithm_id const wanted = on.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {

@@ -140,13 +140,15 @@ template <class Board>
 }
 
 // Where ranks make the same calls and their messages do not fit, the schedule may be wrong. The registered ones are
-// proven; if the last call of this rank or the one before used another, returns what the verifier says of it.
+// proven; if the last call of this rank or the one before used another, returns what the verifier says of it, and sets `when` to
+// `own` unless it finds it correct.
 template <class Board>
-[[gnu::cold]] std::string doubt_about_schedule(Board const& notices, int rank, int ranks, std::uint64_t last) {
+[[gnu::cold]] std::string doubt_about_schedule(Board const& notices, int rank, int ranks, std::uint64_t last,
+                                               circumstance& when) {
   // A message that the call before has left behind shows only now.
   for (std::uint64_t call = std::max<std::uint64_t>(last, 2) - 1; call <= last; ++call)
     if (auto const words = notices.find(rank, call); words && own_algorithm_of(*words) != 0)
-      return doubt_about(own_algorithm_of(*words), what_of(*words), ranks, root_of(*words), call);
+      return doubt_about(own_algorithm_of(*words), what_of(*words), ranks, root_of(*words), call, when);
   return {};
 }
 

@@ -163,14 +163,14 @@ void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout,
     first = stopped.first;
     absent += stopped.text;
   }
+  circumstance when = first < 0 ? circumstance::all_arrived : circumstance::usual;
   if (first < 0)
     absent = join({"; all ranks have arrived, but at least one of them makes no progress",
-                   doubt_about_schedule(*notices_, rank(), ranks(), sequence())});
+                   doubt_about_schedule(*notices_, rank(), ranks(), sequence(), when)});
   double const seconds = std::chrono::duration<double>(timeout).count();
-  this->raise(
-      {error_code::timeout, rank(), first, join({this_call(), " did not complete within ", seconds, " s", absent}),
-       first < 0 ? circumstance::all_arrived : circumstance::usual},
-      where, this->in_call);
+  this->raise({error_code::timeout, rank(), first,
+               join({this_call(), " did not complete within ", seconds, " s", absent}), when},
+              where, this->in_call);
 }
 
 template <transport Transport>
@@ -190,10 +190,10 @@ void faults_in_call<Transport>::report(protocol_violation const& s, std::source_
           ? join({"a message of another call came from rank ", s.peer, ", which is ", states().last_call(s.peer)})
           : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " or more bytes" : " bytes", " where rank ", rank(),
                   " expects ", s.expected, s.expected_more ? " or more" : ""});
-  this->raise({error_code::mismatch, rank(), s.peer,
-               join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), ranks(), sequence())}),
-               s.other_call ? circumstance::usual : circumstance::lengths},
-              where, this->in_call);
+  circumstance when = s.other_call ? circumstance::usual : circumstance::lengths;
+  std::string const doubt = doubt_about_schedule(*notices_, rank(), ranks(), sequence(), when);
+  this->raise({error_code::mismatch, rank(), s.peer, join({what, ", in ", this_call(), doubt}), when}, where,
+              this->in_call);
 }
 
 template <transport Transport>

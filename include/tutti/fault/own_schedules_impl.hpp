@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "tutti/algorithm/flaw_finder.hpp"
@@ -41,7 +42,8 @@ TUTTI_INLINE void note_own_schedule(request const& r) noexcept try {
   return;  // an error will say less
 }
 
-TUTTI_INLINE std::string doubt_about(std::uint32_t id, collective what, int ranks, int root, std::uint64_t call) {
+TUTTI_INLINE std::string doubt_about(std::uint32_t id, collective what, int ranks, int root, std::uint64_t call,
+                                     circumstance& when) {
   constexpr int max_ranks_verified = 64;  // more take seconds
   own_schedules& known = own_schedules_of_process();
   std::lock_guard const lock(known.mutex);
@@ -54,6 +56,7 @@ TUTTI_INLINE std::string doubt_about(std::uint32_t id, collective what, int rank
         flaw = find_flaw(suspect->schedule, what, {ranks, root, one.ordered});
     }
   if (suspect == nullptr) return {};
+  circumstance const otherwise = std::exchange(when, circumstance::own);
   std::string const intro = join({"; call #", call, " is by ", suspect->name, ", the program's own algorithm, which "});
   if (!flaw.empty()) return join({intro, "is wrong for ", ranks, " ranks: ", flaw});
   if (find_flaw == nullptr)
@@ -61,6 +64,7 @@ TUTTI_INLINE std::string doubt_about(std::uint32_t id, collective what, int rank
   if (ranks > max_ranks_verified)
     return join({intro, "may be wrong: errors verify it for up to ", max_ranks_verified,
                  " ranks, and tutti::analyze::verify does for more"});
+  when = otherwise;
   return join({intro, "the verifier finds correct for ", ranks, " ranks"});
 }
 

@@ -15,6 +15,7 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance when, bool maps_memory) {
+  if (when == circumstance::own) return "correct that algorithm; tutti::analyze::verify says what is wrong with it";
   switch (code) {
     case error_code::mismatch:
       if (when == circumstance::message) return "receive into an array of the type that was sent, at least as long";

@@ -141,6 +141,7 @@ enum class circumstance : std::int32_t {
   message,      // a message between two ranks: it does not fit, or matches no receive, or its array is gone
   lengths,      // a rank sent less or more than another expects
   aborted,      // a rank ends the job
+  own,          // in a call by a program's own algorithm, which may be wrong
 };
 
 // A fault that a rank has found. Only its own threads write it; see publish_fault.
