@@ -215,6 +215,28 @@ TEST_CASE("a trace has every call of every communicator, and statistics their su
   }
 }
 
+TEST_CASE("a communicator that another thread makes has its own place in the trace of the process") {
+  temporary_folder const at;
+  environment const here{{"TUTTI_TRACE", at.path() / "trace"}};
+  run_local(2, [](auto& comm) {
+    std::vector<float> data(500, 1.0f);
+    all_reduce(comm, data);
+    auto swapped = comm.subgroup({1, 0});
+    std::thread([&] {
+      auto again = swapped.subgroup({0, 1});
+      broadcast(again, data);
+    }).join();
+    all_reduce(comm, data);
+  });
+  for (int r = 0; r < 2; ++r) {
+    std::map<int, std::vector<std::string>> calls;
+    for (json const& e : read(at.path() / ("trace." + std::to_string(r) + ".json")))
+      if (e["ph"] == "X") calls[e["tid"].get<int>()].push_back(e["name"].get<std::string>());
+    CHECK(calls[0] == std::vector<std::string>{"all_reduce", "all_reduce"});
+    CHECK(calls[2] == std::vector<std::string>{"broadcast"});
+  }
+}
+
 TEST_CASE("what the environment asks for in a way that cannot be had is refused") {
   auto const refusal = [](char const* name, std::string const& value) {
     environment const here{{name, value}};

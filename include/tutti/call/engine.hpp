@@ -90,8 +90,7 @@ class engine : public faults_in_call<Transport> {
     recorder_->end(this->sequence(), *notices_);
     leave();
   }
-  // Called when an exception that is not a fault ends the running call, or the messages of this rank, so that the others do
-  // not wait.
+  // Called when an exception that is no fault ends the running call, or this rank's messages, so that the others do not wait.
   [[gnu::cold]] void give_up() noexcept {
     raise_given_up([this] { return this->this_call(); });
   }
@@ -125,8 +124,7 @@ class engine : public faults_in_call<Transport> {
   // For objects that refer to this engine and may outlive it: expires with it.
   std::weak_ptr<engine> reference() const noexcept { return itself_; }
 
-  // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
-  // which neither receives, the next message that is received reveals it.
+  // Marks every message of the running call, and depends on all earlier ones: if calls differ, the next message shows it.
   std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
   // Includes the calls of another group, which are also the same on all ranks.
   void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
@@ -165,7 +163,9 @@ class engine : public faults_in_call<Transport> {
     for (pending_calls* const all : {started.get(), messages.get()})
       if (all != nullptr) f(*all);
   }
-  void make_recorder() { recorder_.emplace(this->environment, rank(), ranks(), Transport::name); }
+  void make_recorder() {
+    recorder_.emplace(this->environment, rank(), ranks(), Transport::name, in_one_process<Transport>);
+  }
 
   grown_memory<Transport> inbox_;
   std::uint64_t history_ = 0;  // a hash of all calls

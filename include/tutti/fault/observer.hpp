@@ -35,11 +35,12 @@ struct call_statistics {
 
 namespace detail {
 
-// Names a communicator in logs and traces: its rank, and its number among the communicators of this thread.
+// Names a communicator in logs and traces: the rank that this process, or this thread, has in its first communicator, and the
+// number of this one among its communicators.
 struct recorded_place {
   int rank, number;
 };
-recorded_place next_place(int rank);
+recorded_place next_place(int rank, bool in_one_process);
 
 void write_log(recorded_place at, std::string const& line);
 

@@ -2,6 +2,7 @@
 // Definitions of fault/observer.hpp.
 #pragma once
 
+#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <utility>
@@ -12,10 +13,16 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE recorded_place next_place(int rank) {
-  thread_local int first = -1, count = 0;
-  if (count == 0) first = rank;
-  return {first, count++};
+TUTTI_INLINE recorded_place next_place(int rank, bool in_one_process) {
+  struct counter {
+    std::atomic<int> rank{-1}, number{0};
+  };
+  static constinit thread_local counter of_thread;
+  static constinit counter of_process;
+  counter& here = in_one_process ? of_thread : of_process;
+  int first = -1;
+  if (here.rank.compare_exchange_strong(first, rank)) first = rank;
+  return {first, here.number++};
 }
 
 TUTTI_INLINE void write_log(recorded_place at, std::string const& line) {

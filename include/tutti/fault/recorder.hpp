@@ -25,7 +25,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 // Recording is free because the last calls are on the notice board anyway; a call without an observer costs two tests.
 class recorder {
  public:
-  [[gnu::cold]] recorder(settings const& s, int rank, int ranks, std::string_view transport);
+  [[gnu::cold]] recorder(settings const& s, int rank, int ranks, std::string_view transport, bool in_one_process);
   [[gnu::cold]] ~recorder();
 
   template <class Board>

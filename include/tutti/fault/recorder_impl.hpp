@@ -9,15 +9,15 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE recorder::recorder(settings const& s, int rank, int ranks, std::string_view transport)
+TUTTI_INLINE recorder::recorder(settings const& s, int rank, int ranks, std::string_view transport, bool in_one_process)
     : settings_(s), rank_(rank), ranks_(ranks), transport_(transport) {
   if (ranks == 1) return;
-  at_ = detail::next_place(rank);
-  if (detail::observer::wanted(s))
-    observer_ = std::make_unique<detail::observer>(s, at_, join({"rank ", rank, " of ", ranks, " over ", transport}));
+  at_ = next_place(rank, in_one_process);
   if (s.record_signal > 0)
     std::signal(s.record_signal, [](int) { detail::record_requests.fetch_add(1, std::memory_order_relaxed); });
-  if (s.log >= log_level::info) detail::write_log(at_, join({"is rank ", rank, " of ", ranks, " over ", transport}));
+  std::string title = join({"rank ", rank, " of ", ranks, " over ", transport});
+  if (s.log >= log_level::info) write_log(at_, join({"is ", title}));
+  if (observer::wanted(s)) observer_ = std::make_unique<observer>(s, at_, std::move(title));
 }
 
 TUTTI_INLINE recorder::~recorder() = default;

@@ -107,6 +107,10 @@ concept shares_packets =
       { t.packets_read(round, wake) } noexcept;
     };
 
+// The ranks are threads of one process.
+template <class T>
+concept in_one_process = transport<T> && T::in_one_process;
+
 // Messages of up to `eager_bytes` leave at once. A longer one waits for a rendezvous with its receiver.
 template <class T>
 concept has_eager_limit = transport<T> && requires {

@@ -20,6 +20,7 @@ namespace tutti {
 class loopback : public detail::mailbox {
  public:
   static constexpr std::string_view name = "loopback";
+  static constexpr bool in_one_process = true;
   static constexpr bool memory_outlives_owner = false;  // peers read the caller's own arrays
 
   // The memory that the ranks of a group share. Create one, then one loopback for each thread.
