@@ -12,21 +12,6 @@
 
 namespace tutti::detail {
 
-// Makes an operation that only the host can call an error. Where a function for host and device calls it, nvcc warns, and leaves the
-// call out of the kernel.
-#if defined(__CUDACC__)
-template <class A, class Op>
-__device__ void call_on_device(Op const& op, A const* x) {
-  static_cast<void>(op(*x, *x));
-}
-#endif
-template <class A, class Op>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void expect_for_device([[maybe_unused]] Op const& op) {
-#if defined(__CUDA_ARCH__)
-  if (false) call_on_device<A>(op, nullptr);
-#endif
-}
-
 // The widest access of a device is 16 bytes. If element types differ, packs of the widest type have 16 bytes and the others fewer,
 // so that neighbouring threads access neighbouring memory in every array.
 inline constexpr std::size_t access_bytes = 16;

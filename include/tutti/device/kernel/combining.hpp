@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tutti/device/kernel/access.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/fused.hpp"
@@ -30,8 +31,13 @@ struct array_type<arrays_step<Step, S, Arrays, Elements>> {
 // A prologue may take the index of its source.
 template <class A, class Before>
 TUTTI_HOST_DEVICE inline A contribution(Before const& before, int k, A const& x) {
-  if constexpr (requires { before(k, x); }) return static_cast<A>(before(k, x));
-  else return static_cast<A>(before(x));
+  if constexpr (requires { before(k, x); }) {
+    expect_for_device<int const, A const>(before);
+    return static_cast<A>(before(k, x));
+  } else {
+    expect_for_device<A const>(before);
+    return static_cast<A>(before(x));
+  }
 }
 
 // An epilogue on N elements, which are element `at` of its arrays and those that follow.
@@ -39,12 +45,14 @@ template <std::size_t N, class A, class After>
 TUTTI_HOST_DEVICE inline void apply_epilogue(After const& after, std::size_t at, A const (&all)[N], A (&result)[N]) {
   constexpr int arrays = arrays_of<After>;
   if constexpr (arrays > 0) {
-    typename array_type<After>::type values[arrays][N];
+    using array = typename array_type<After>::type;
+    expect_for_device<A const, array[arrays]>(after.step);
+    array values[arrays][N];
     TUTTI_UNROLL
     for (int k = 0; k < arrays; ++k) load_elements<N>(after.arrays[k], at, values[k]);
     TUTTI_UNROLL
     for (std::size_t i = 0; i < N; ++i) {
-      typename array_type<After>::type element[arrays];
+      array element[arrays];
       TUTTI_UNROLL
       for (int k = 0; k < arrays; ++k) element[k] = values[k][i];
       result[i] = static_cast<A>(after.step(all[i], element));
@@ -54,6 +62,7 @@ TUTTI_HOST_DEVICE inline void apply_epilogue(After const& after, std::size_t at,
     TUTTI_UNROLL
     for (int k = 0; k < arrays; ++k) store_elements<N>(after.arrays[k] + at, values[k]);
   } else {
+    expect_for_device<A const>(after);
     TUTTI_UNROLL
     for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<A>(after(all[i]));
   }
@@ -95,7 +104,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
   // packs around their elements.
   template <int Sources, bool First, bool Around = false, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
-    expect_for_device<A>(how.op);
+    expect_for_device<A const, A const>(how.op);
     in loaded[Turns][Sources][N];
     TUTTI_UNROLL
     for (int t = 0; t < Turns; ++t) {

@@ -15,6 +15,7 @@
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
 #include "tutti/device/kernel/access.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/reduce/convert.hpp"
 
@@ -214,7 +215,7 @@ struct packet_work {
                                  bool stopped) const {
     if constexpr (combines) {
       A all[unit];
-      expect_for_device<A>(op);
+      expect_for_device<A const, A const>(op);
       for_each_received(rank, call, mark, i, stopped, [&](int peer, elements const& next) {
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)

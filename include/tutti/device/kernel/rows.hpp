@@ -151,7 +151,7 @@ struct row_pass {
       load_some<pack>(from(0) + at, count, whole, sums);
     } else {
       float all[pack];
-      expect_for_device<float>(how.op);
+      expect_for_device<float const, float const>(how.op);
       TUTTI_NO_UNROLL
       for (int first = 0; first < sources; first += at_once) {
         in loaded[at_once][pack];

@@ -9,6 +9,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/device/kernel/access.hpp"
 #include "tutti/device/kernel/combining.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/half.hpp"
@@ -123,7 +124,7 @@ struct wire_lane {
   template <class From, class Op>
   TUTTI_HOST_DEVICE void combine(int sources, From const& from, std::size_t begin, Op const& op) {
     constexpr int at_once = packs == 1 ? 8 : 4;
-    expect_for_device<float>(op);
+    expect_for_device<float const, float const>(op);
     TUTTI_NO_UNROLL
     for (int first = 0; first < sources; first += at_once) {
       encoded loaded[at_once];
