@@ -31,7 +31,12 @@ class Preset:
             self.failed.append(f"build.{name}: {line}")
         reports = sorted((build / "results").glob(f"{name}.*.xml"))
         for report in reports:
-            for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+            try:
+                cases = list(xml.etree.ElementTree.parse(report).getroot().iter("testcase"))
+            except xml.etree.ElementTree.ParseError as error:
+                self.failed.append(f"build.{name}: ctest left {report.name} incomplete ({error})")
+                continue
+            for case in cases:
                 self.add(case)
         if not reports and not self.failed:
             self.failed.append(f"build.{name}: ctest wrote no report")

@@ -177,7 +177,7 @@ class table_parser {
   [[noreturn, gnu::cold]] void refuse(std::string_view what) const {
     throw error(
         {.code = error_code::bad_argument,
-         .what = join({"tuning table ", source_, ", line ", number_, ": ", what}),
+         .what = join({"tuning table ", source_, ", line ", std::max(number_, 1), ": ", what}),
          .way_out = "write it again with `tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value"});
   }
 
