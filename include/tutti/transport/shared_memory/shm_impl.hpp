@@ -116,11 +116,11 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
   std::string job = detail::join({"group-", memory().header().identity, "-", number});
   for (int const m : members) detail::append(job, {"-", m});
-  // A rank may have left because another is lost, which is the one to name then.
+  // A rank may have left because another had died, which is the one to name then.
+  auto const died = [&](int m) { return status(m) != detail::presence::left && lost(m); };
   auto const gone = [&](int r) {
     int const peer = members[static_cast<std::size_t>(r)];
-    bool const left = status(peer) == detail::presence::left;
-    return lost(peer) || (left && std::ranges::none_of(members, [&](int m) { return lost(m); }));
+    return died(peer) || (status(peer) == detail::presence::left && std::ranges::none_of(members, died));
   };
   detail::acquaintance const others{members, gone, detail::members_must_join};
   detail::rendezvous meeting(job, own, ranks, until, others);
