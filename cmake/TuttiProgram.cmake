@@ -144,7 +144,8 @@ endfunction()
 #
 # ctest -j and the property PROCESSORS count in half processors, so tools/test passes twice the number of processors. A test
 # with the label waits mostly sleeps, and needs half of one. Polling ranks take the cores from another test, and both then
-# take four times as long, so other tests with a launcher or one of the labels threads and processes need two.
+# take four times as long, so other tests with a launcher or one of the labels threads and processes need one and a half: on
+# two processors, one of them runs beside one that sleeps.
 #
 # The target tests.<first label> builds what the tests with that label need, so that they can run while others are built.
 function(tutti_run test target)
@@ -162,7 +163,7 @@ function(tutti_run test target)
   if(waits IN_LIST run_LABELS)
     set(halves 1)
   elseif(run_LAUNCHER OR run_LABELS MATCHES "threads|processes")
-    set(halves 4)
+    set(halves 3)
   endif()
   set_tests_properties(${test} PROPERTIES PROCESSORS ${halves})
   if(run_LABELS)

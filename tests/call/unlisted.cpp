@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // User-defined algorithms that the registry does not have: their own schedule runs, and ranks must agree on it.
-// labels: threads
+// labels: threads waits
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arrays that are not contiguous, over shared memory and over threads, and Eigen's matrices.
-// labels: processes
+// labels: processes computes
 #include <doctest/doctest.h>
 
 #include <cstddef>

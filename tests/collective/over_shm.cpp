@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every registered algorithm over shm.
-// labels: processes optimised
+// labels: processes optimised computes
 // timeout: 300
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Sums of floating-point numbers that round at every step: the same bits on every rank and in every run.
-// labels: threads
+// labels: threads computes
 // timeout: 200
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // revoke, agree and shrink over loopback.
-// labels: threads twin
+// labels: threads twin waits
 #include <doctest/doctest.h>
 
 #include <cstdint>

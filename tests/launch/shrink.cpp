@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks are killed at random moments of a job, whatever they are doing; the survivors shrink and finish it. The number
-// of kills is TUTTI_TEST_KILLS, or 500.
+// of kills is TUTTI_TEST_KILLS, or 200.
 // labels: processes waits
 // timeout: 400
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ void be_rank(communicator<shm>& first, script const& s) {
 
 TEST_CASE("whenever ranks are killed, the others learn who, shrink and finish the job") {
   char const* const wanted = std::getenv("TUTTI_TEST_KILLS");
-  int const kills = wanted != nullptr ? std::atoi(wanted) : sanitized ? 10 : 500;
+  int const kills = wanted != nullptr ? std::atoi(wanted) : sanitized ? 10 : 200;
   std::mt19937 random(20261122);
   std::array<int, habits.size()> counted{};
   auto const files = open_files();

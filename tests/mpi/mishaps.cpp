@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages between two ranks over MPI that are late, lost, duplicated, truncated, or addressed to another rank.
 // ranks: 3
+// labels: waits
 #include "fault/mishaps.hpp"
 
 #include <doctest/doctest.h>
