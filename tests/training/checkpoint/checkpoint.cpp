@@ -437,12 +437,12 @@ TEST_CASE("elements of another type of the same size are an error") {
 }
 
 TEST_CASE("types of numbers have the same names with every compiler") {
-  static_assert(training::name_of_elements<long>() == training::name_of_elements<std::int64_t>());
-  static_assert(training::name_of_elements<long long>() == "int64");
-  static_assert(training::name_of_elements<std::uint8_t>() == "uint8");
-  static_assert(training::name_of_elements<float8_e4m3>() == "float8_e4m3");
-  static_assert(training::name_of_elements<double>() == "float64");
-  static_assert(training::name_of_elements<std::byte>() == "bytes");
+  static_assert(detail::name_of_elements<long>() == detail::name_of_elements<std::int64_t>());
+  static_assert(detail::name_of_elements<long long>() == "int64");
+  static_assert(detail::name_of_elements<std::uint8_t>() == "uint8");
+  static_assert(detail::name_of_elements<float8_e4m3>() == "float8_e4m3");
+  static_assert(detail::name_of_elements<double>() == "float64");
+  static_assert(detail::name_of_elements<std::byte>() == "bytes");
 }
 
 TEST_CASE("a checkpoint of the format without types is restored into elements of their size") {

@@ -18,24 +18,7 @@
 #include "tutti/reduce/half.hpp"
 #include "tutti/reduce/types.hpp"
 
-namespace tutti::training {
-
-// How the elements of an array are spread over the ranks.
-enum class spread : std::uint8_t {
-  replicated,  // every rank has all of them, with the same bits: weights, the step, a common random state
-  divided,     // each rank has a part, in rank order: optimiser state of sharded training. Parts may differ in size
-  per_rank,    // each rank has values of its own: residuals of compressed gradients, a random state of its own
-};
-
-// A named array that checkpoints save and restore in place.
-struct saved_array {
-  std::string name;
-  std::span<std::byte> bytes;  // those that this rank has
-  std::size_t element_bytes = 1;
-  spread how = spread::replicated;
-  std::string_view type = "bytes";  // of the elements: "float32", "bfloat16"; "bytes" of those that are no numbers
-  bool comparable = false;          // elements have equal bytes if they are equal: they contain no padding
-};
+namespace tutti::detail {
 
 // The name of a type of numbers, the same with every compiler: long and long long are both "int64" where they have 8 bytes.
 template <class T>
@@ -63,6 +46,27 @@ template <class T>
 inline constexpr bool has_equal_bytes =
     name_of_elements<T>() == "bytes" ? std::has_unique_object_representations_v<T> : name_of_elements<T>() != "float80";
 
+}  // namespace tutti::detail
+
+namespace tutti::training {
+
+// How the elements of an array are spread over the ranks.
+enum class spread : std::uint8_t {
+  replicated,  // every rank has all of them, with the same bits: weights, the step, a common random state
+  divided,     // each rank has a part, in rank order: optimiser state of sharded training. Parts may differ in size
+  per_rank,    // each rank has values of its own: residuals of compressed gradients, a random state of its own
+};
+
+// A named array that checkpoints save and restore in place.
+struct saved_array {
+  std::string name;
+  std::span<std::byte> bytes;  // those that this rank has
+  std::size_t element_bytes = 1;
+  spread how = spread::replicated;
+  std::string_view type = "bytes";  // of the elements: "float32", "bfloat16"; "bytes" of those that are no numbers
+  bool comparable = false;          // elements have equal bytes if they are equal: they contain no padding
+};
+
 // A contiguous range of elements, or one trivially copyable object, of which the array then has one element. It must stay
 // where it is while the result is in use. All ranks list arrays of the same names, types and spreads in the same order;
 // those that are replicated have equal sizes.
@@ -71,7 +75,8 @@ inline constexpr bool has_equal_bytes =
 template <class Values>
 saved_array save_as(spread how, std::string name, Values& values) {
   auto const save = [&]<class T>(std::span<T> all) -> saved_array {
-    return {std::move(name), std::as_writable_bytes(all), sizeof(T), how, name_of_elements<T>(), has_equal_bytes<T>};
+    return {std::move(name),           std::as_writable_bytes(all), sizeof(T), how, detail::name_of_elements<T>(),
+            detail::has_equal_bytes<T>};
   };
   if constexpr (std::ranges::contiguous_range<Values&>) {
     using T = std::remove_reference_t<std::ranges::range_reference_t<Values&>>;
