@@ -146,8 +146,9 @@ class job {
   enum class stage { running, failed, terminating, killing };
 
   struct rank {
-    pid_t process = -1;     // -1 once it has ended
-    bool is_member = true;  // false until a process that replaces a lost rank has joined the others
+    pid_t process = -1;  // -1 once it has ended
+    bool is_member =
+        true;  // false until a process that replaces a lost rank has joined the others, and once they exclude it
     int restarts = 0;
     std::optional<clock_type::time_point> restart{};  // when it is to be replaced
     std::optional<clock_type::time_point> kill{};  // when a process that nobody needs is killed, unless SIGTERM ends it
@@ -257,7 +258,7 @@ class job {
     if (waiting[0].revents != 0) read_signals();
     hear();
     restart_lost();
-    kill_newcomers();
+    kill_ended();
     if (next_ && clock_type::now() >= *next_) escalate();
   }
 
@@ -285,13 +286,13 @@ class job {
           ended.emplace_back(r, status);
         }
     if (ended.empty()) return;
-    note_joined(survival_.take());  // what they have said before
+    note_words(survival_.take());  // what they have said before
     std::ranges::sort(ended, {}, [](auto const& e) { return std::pair(!WIFSIGNALED(e.second), e.first); });
     for (auto const& [r, how] : ended)
       if (how == 0 && ranks_[r].is_member) one_succeeded_ = true;
     for (auto const& [r, how] : ended)
       if (how != 0) note_failure(r, how);
-    if (is_elastic() && (one_succeeded_ || members() == 0)) leave_out_newcomers();
+    if (members() == 0 || (is_elastic() && one_succeeded_)) end_the_rest();
   }
 
   // -- Elastic jobs.
@@ -305,11 +306,11 @@ class job {
 
   void hear() {
     auto const words = survival_.take();
-    note_joined(words);
+    note_words(words);
     if (words.survival || survived_) go_on();
     survived_ = false;
   }
-  void note_joined(tutti::detail::survival_line::words const& words) {
+  void note_words(tutti::detail::survival_line::words const& words) {
     survived_ |= words.survival;
     late_mismatch_ =
         words.late_mismatch || (late_mismatch_ && !words.survival);  // survivors have left the calls behind
@@ -319,6 +320,15 @@ class job {
         say("rank {} has been replaced", r);
         survived_ |= stage_ == stage::failed;  // it counts now, so there may be enough
       }
+    for (int const process : words.excluded)
+      for (rank& one : ranks_)
+        if (one.process == process) exclude(one);
+  }
+  // The others do without a process that hangs. In an elastic job, another replaces it once it has ended.
+  void exclude(rank& one) {
+    say("the other ranks have excluded rank {}", &one - ranks_.data());
+    one.is_member = false;
+    if (is_elastic()) end(one);
   }
 
   void plan_restart(rank& one, std::size_t r) {
@@ -346,16 +356,21 @@ class job {
     is_ending_ = true;
     for (rank& one : ranks_) one.restart.reset();
   }
-  // The others have finished, or are gone.
-  void leave_out_newcomers() {
+  // Ends a process that nobody needs.
+  static void end(rank& one) {
+    if (one.process <= 0 || one.is_member || one.kill) return;
+    ::kill(one.process, SIGTERM);
+    ::kill(one.process, SIGCONT);  // one that is stopped ends, too
+    one.kill = clock_type::now() + termination_time;
+  }
+  // The members have finished, or are gone.
+  void end_the_rest() {
     for (rank& one : ranks_) {
       one.restart.reset();
-      if (one.process <= 0 || one.is_member || one.kill) continue;
-      ::kill(one.process, SIGTERM);
-      one.kill = clock_type::now() + termination_time;
+      end(one);
     }
   }
-  void kill_newcomers() {
+  void kill_ended() {
     for (rank& one : ranks_) {
       if (!one.kill || clock_type::now() < *one.kill) continue;
       one.kill.reset();
@@ -378,7 +393,7 @@ class job {
     if (is_elastic() && members() >= options_.min_ranks) return plan_restart(one, r);
     if (is_elastic() && stage_ == stage::running && !one_succeeded_)
       say("{} ranks are left, fewer than {}", members(), options_.min_ranks);
-    if (options_.recovers || stage_ != stage::running) return;
+    if (options_.recovers || stage_ != stage::running || (!was_member && !is_elastic())) return;
     stage_ = stage::failed;
     next_ = clock_type::now() + grace;
   }

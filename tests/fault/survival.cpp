@@ -26,11 +26,13 @@ TEST_CASE("a launcher that is busy loses no word") {
   std::iota(all.begin(), all.end(), 0);
   CHECK(words.joined == all);
   CHECK_FALSE(words.late_mismatch);
+  detail::report_exclusion(4711);
   detail::report_late_mismatch();
   auto const later = line.take();
   CHECK(later.late_mismatch);
   CHECK_FALSE(later.survival);
   CHECK(later.joined.empty());
+  CHECK(later.excluded == std::vector{4711});
   ::unsetenv("TUTTI_SURVIVAL");
 }
 

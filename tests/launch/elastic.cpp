@@ -33,6 +33,15 @@ TEST_CASE("a lost rank is replaced, and the exit code is that of the survivors")
   CHECK(c.wait() == 5);
 }
 
+TEST_CASE("a rank that hangs and is excluded is ended and replaced") {
+  command c("env VICTIM_HANGS=1 " + run_elastic + "2:3" + elastic_ranks + "1");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: the other ranks have excluded rank 1\n"));
+  CHECK(c.said("tutti-run: rank 1 was killed by signal 15 (Terminated)\n"));
+  CHECK(lines_with(c.output, " of 3: right\n") + lines_with(c.output, " of 2: right\n") >= 2);
+}
+
 TEST_CASE("a job whose ranks nobody loses is as any other") {
   command c(run_elastic + "2:3" + elastic_ranks + "9");
   CHECK(c.wait() == 0);

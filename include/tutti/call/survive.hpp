@@ -59,6 +59,15 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
   }
 }
 
+// Tells the launcher that the others go on without the ranks that are gone, and which of these live.
+template <class Transport>
+void report_survivors(Transport const& ranks, std::vector<int> const& gone) noexcept {
+  if constexpr (requires { ranks.process_of(0); })
+    for (int const r : gone)
+      if (!ranks.lost(r)) report_exclusion(ranks.process_of(r));
+  report_survival();
+}
+
 template <class Transport>
 void revoke_everywhere(engine<Transport>& on, std::string_view why, circumstance when = circumstance::usual) {
   if constexpr (bound_to_thread<Transport>) on.transport().expect_thread();
@@ -200,7 +209,7 @@ communicator<Transport> communicator<Transport>::shrink(shrink_options how, std:
     engine_->close(
         detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),
         "continue with the communicator that shrink() returned");
-    if (!gone.empty() && made->rank() == 0) detail::report_survival();
+    if (!gone.empty() && made->rank() == 0) detail::report_survivors(engine_->transport(), gone);
     made->survivors_ = std::move(left);
     return std::move(*made);
   }

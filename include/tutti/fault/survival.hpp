@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The words that a job sends to its launcher: once some of its ranks have ended and the others go on without them, so that the
-// launcher neither ends them nor counts the loss as a failure of the job; once a process has joined that replaces a rank; and if ranks
-// find, while they close a communicator, that they made different calls, which no call can throw any more.
+// launcher neither ends them nor counts the loss as a failure of the job; which of those processes live but hang; once a process has
+// joined that replaces a rank; and if ranks find, while they close a communicator, that they made different calls, which no call can
+// throw any more.
 #pragma once
 
 #include <vector>
@@ -20,7 +21,8 @@ class survival_line {
   int handle() const noexcept { return launcher_.get(); }  // readable when there is word
   struct words {
     bool survival = false, late_mismatch = false;
-    std::vector<int> joined{};  // the numbers of processes that have joined
+    std::vector<int> joined{};    // the numbers of processes that have joined
+    std::vector<int> excluded{};  // the process numbers of those that the others do without, although they live
   };
   // Takes all words that have arrived.
   [[gnu::cold]] words take() const;
@@ -35,6 +37,7 @@ class survival_line {
 // These tell the launcher, if it has passed on a line.
 [[gnu::cold]] void report_survival() noexcept;
 [[gnu::cold]] void report_join(int number) noexcept;
+[[gnu::cold]] void report_exclusion(int process) noexcept;
 [[gnu::cold]] void report_late_mismatch() noexcept;
 
 }  // namespace tutti::detail

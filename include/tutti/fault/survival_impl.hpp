@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -33,14 +34,17 @@ TUTTI_INLINE survival_line::survival_line() {
   ranks_ = descriptor(ends[1]);
 }
 
-// A word is a number; these have meanings of their own.
-inline constexpr int survival_word = -1, late_mismatch_word = -2;
+// A word is a number; these have meanings of their own. A process number follows the last.
+inline constexpr int survival_word = -1, late_mismatch_word = -2, exclusion_word = -3;
 
 TUTTI_INLINE survival_line::words survival_line::take() const {
   words out;
-  for (int word = 0; ::read(launcher_.get(), &word, sizeof word) == sizeof word;) {
+  int word = 0;
+  auto const read = [&] { return ::read(launcher_.get(), &word, sizeof word) == sizeof word; };
+  while (read()) {
     if (word == survival_word) out.survival = true;
     else if (word == late_mismatch_word) out.late_mismatch = true;
+    else if (word == exclusion_word && read()) out.excluded.push_back(word);
     else out.joined.push_back(word);
   }
   return out;
@@ -52,19 +56,20 @@ TUTTI_INLINE void survival_line::pass_on() const {
   ::setenv(survival_variable, name_of_pipe(ranks_.get()).c_str(), 1);
 }
 
-TUTTI_INLINE void send_to_launcher(int word) noexcept {
+TUTTI_INLINE void send_to_launcher(std::initializer_list<int> words) noexcept {
   try {
     char const* const line = std::getenv(survival_variable);
     std::uint64_t number = 0;
     if (line == nullptr || read_number(line, std::numeric_limits<int>::max(), number) == 0) return;
     int const pipe = static_cast<int>(number);
     if (std::string_view(line) != name_of_pipe(pipe)) return;
-    [[maybe_unused]] ssize_t const written = ::write(pipe, &word, sizeof word);
+    [[maybe_unused]] ssize_t const written = ::write(pipe, words.begin(), words.size() * sizeof(int));
   } catch (...) {  // the launcher then ends the survivors, as if they had not told it
   }
 }
-TUTTI_INLINE void report_survival() noexcept { send_to_launcher(survival_word); }
-TUTTI_INLINE void report_late_mismatch() noexcept { send_to_launcher(late_mismatch_word); }
-TUTTI_INLINE void report_join(int number) noexcept { send_to_launcher(number); }
+TUTTI_INLINE void report_survival() noexcept { send_to_launcher({survival_word}); }
+TUTTI_INLINE void report_late_mismatch() noexcept { send_to_launcher({late_mismatch_word}); }
+TUTTI_INLINE void report_join(int number) noexcept { send_to_launcher({number}); }
+TUTTI_INLINE void report_exclusion(int process) noexcept { send_to_launcher({exclusion_word, process}); }
 
 }  // namespace tutti::detail

@@ -18,6 +18,8 @@
 #include "tutti/training/elastic/elastic_loop.hpp"
 #include "tutti/tutti.hpp"
 
+using namespace std::chrono_literals;
+
 namespace {
 
 // Every rank checks the sum of its job's values; if jobs mixed, the sum would be wrong.
@@ -30,18 +32,22 @@ bool sums_up(tutti::communicator<tutti::shm>& comm, int value) {
   return true;
 }
 
-// A member kills itself in step 10, unless it replaces another. Takes a second or two, in which others can join.
+// How a rank fails: by default it kills itself.
+int failure() { return std::getenv("VICTIM_HANGS") != nullptr ? SIGSTOP : SIGKILL; }
+
+// A member fails in step 10, unless it replaces another. Takes a second or two, in which others can join.
 int train_elastically(int victim) {
   std::uint64_t sum = 0;
   bool const replaces = std::getenv("TUTTI_ELASTIC_JOIN") != nullptr;
   tutti::place const me = tutti::find_place();
-  tutti::training::elastic_loop loop;
+  std::chrono::milliseconds const patience(failure() == SIGSTOP ? 300 : 0);
+  tutti::training::elastic_loop loop({.exclude_after = patience});
   loop.run(
       100, [&](auto&) { return std::vector{tutti::training::replicated("sum", sum)}; },
       [&](auto& comm, std::uint64_t step) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        if (me.rank == victim && step == 10 && !replaces) ::raise(SIGKILL);
-        sum += tutti::all_reduce(comm, comm.is_main() ? step : 0);
+        if (me.rank == victim && step == 10 && !replaces) ::raise(failure());
+        sum += tutti::all_reduce(comm, comm.is_main() ? step : 0, tutti::sum{}, {.timeout = 2 * patience});
       });
   if (sum != 100 * 101 / 2) return 3;
   std::printf("rank %d of %d: right\n", loop.comm().rank(), loop.comm().size());
@@ -100,13 +106,15 @@ int run(std::string const& task, int number) {
   } else if (task == "survive") {
     try {
       for (int i = 0; true; ++i) {
-        if (i == 100 && comm.rank() == number) ::raise(SIGKILL);
-        tutti::barrier(comm);
+        if (i == 100 && comm.rank() == number) ::raise(failure());
+        tutti::barrier(comm, {.timeout = 5s});
       }
     } catch (tutti::error const& e) {
-      if (e.code() != tutti::error_code::rank_lost || e.peer() != number) throw;
+      if (e.code() != (failure() == SIGSTOP ? tutti::error_code::timeout : tutti::error_code::rank_lost) ||
+          e.peer() != number)
+        throw;
     }
-    comm = comm.shrink();
+    comm = comm.shrink({.exclude_after = failure() == SIGSTOP ? 300ms : 0ms});
     char const* const longer = std::getenv("SECONDS_AFTER_SHRINK");
     std::this_thread::sleep_for(std::chrono::seconds(longer != nullptr ? std::atoi(longer) : 0));
     if (!sums_up(comm, 1)) return 3;

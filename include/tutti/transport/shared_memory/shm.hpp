@@ -49,6 +49,7 @@ class shm : public detail::mailbox {
 
   // Whether the process of a peer has ended, in order or not, or has lost its memory, as by exec.
   bool lost(int peer) const noexcept;
+  pid_t process_of(int peer) const noexcept { return static_cast<pid_t>(memory().rank(peer).process); }
   bool stopped(int peer) const noexcept { return watches_[static_cast<std::size_t>(peer)].stopped(); }
 
   // The locations of all ranks; reads the system's description of its caches.

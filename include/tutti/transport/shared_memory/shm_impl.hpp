@@ -103,9 +103,8 @@ TUTTI_INLINE int shm::fetch(int peer, std::byte* to, std::byte const* from, std:
 }
 
 TUTTI_INLINE int shm::copy_from(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
-  auto const process = static_cast<pid_t>(memory().rank(peer).process);
   iovec const here{to, bytes}, there{const_cast<std::byte*>(from), bytes};
-  ssize_t const copied = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+  ssize_t const copied = ::process_vm_readv(process_of(peer), &here, 1, &there, 1, 0);
   return copied == static_cast<ssize_t>(bytes) ? 0 : copied < 0 ? errno : EFAULT;
 }
 
