@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A run over threads sends exactly the messages that the cursor predicts: the same receivers, elements, slices and order.
-// labels: threads
+// labels: threads computes
 // timeout: 240
 #include <doctest/doctest.h>
 

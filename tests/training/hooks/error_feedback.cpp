@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Gradients through lossy codecs, over loopback and shm.
-// labels: processes waits
+// labels: processes waits computes
 // timeout: 200
 #include "training/hooks/error_feedback.hpp"
 #include "support/sanitized.hpp"
