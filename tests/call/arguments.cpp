@@ -168,6 +168,18 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::bruck});
   });
+  refused("an algorithm that does not exist cannot do all_reduce", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, v, sum{}, {.algorithm = static_cast<algorithm_id>(77)});
+  });
+  refused("by its type and an algorithm that does not exist in its options", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce<ring>(comm, v, sum{}, {.algorithm = static_cast<algorithm_id>(255)});
+  });
+  refused("protocol that does not exist is not safe for", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, v, sum{}, {.protocol = static_cast<protocol>(9)});
+  });
   refused("options::timeout is negative", [](auto& comm) {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.timeout = std::chrono::seconds(-1)});

@@ -85,7 +85,10 @@ inline constexpr auto algorithm_names = [] {
 }  // namespace detail
 
 // The name of an algorithm, such as "ring".
-constexpr std::string_view name(algorithm_id id) { return detail::algorithm_names[static_cast<std::size_t>(id)]; }
+[[gnu::cold]] constexpr std::string_view name(algorithm_id id) {
+  if (id > algorithm_id::two_level) return "an algorithm that does not exist";
+  return detail::algorithm_names[static_cast<std::size_t>(id)];
+}
 
 // Whether an algorithm consists of schedules, unlike automatic, native and two_level.
 constexpr bool is_scheduled(algorithm_id id) { return id > algorithm_id::automatic && id < algorithm_id::native; }

@@ -124,7 +124,8 @@ template <class Transport>
   // an input is not in memory that could be fetched.
   bool const fetchable =
       schedule.direct && schedule.fetchable && !schedule.pipelined && r.unlisted == nullptr && !r.prepares;
-  if ((r.how == protocol::direct && !schedule.direct) || (r.how == protocol::pull && !fetchable))
+  if (r.how > protocol::pull || (r.how == protocol::direct && !schedule.direct) ||
+      (r.how == protocol::pull && !fetchable))
     refuse(on.rank(), join({"protocol ", name(r.how), " is not safe for ", algorithm_name(r, chosen.algorithm)}),
            "use protocol staged, or another algorithm", where);
   if ((r.how == protocol::direct || r.how == protocol::pull) && !maps_memory<Transport>)

@@ -32,7 +32,7 @@ enum class protocol : std::uint8_t {
     case protocol::direct: return "direct";
     case protocol::pull: return "pull";
   }
-  return "?";
+  return "that does not exist";
 }
 
 namespace detail {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,12 +34,11 @@ class early_work {
 template <class Transport>
 [[gnu::cold]] void wait_beside_calls(engine<Transport>& on, int from, std::string_view what, early_work& work) {
   auto& transport = on.transport();
-  auto const where = std::source_location::current();  // and not in the lambda, whose name takes hundreds of bytes
   int gone = -1;
   auto const poll = [&] { return work.poll(); };
   bool const done = wait_until_done(poll, transport.waits(), countdown(on.environment.timeout), [&](auto const& ready) {
     transport.nap([] { return false; });  // a poll could throw, and nap() is noexcept
-    on.expect_no_fault(where);
+    on.expect_no_fault({});
     for (int peer = 0; peer < on.ranks(); ++peer)
       if (peer != on.rank() && work.awaits(peer) && (transport.left(peer) || transport.lost(peer))) gone = peer;
     return gone < 0 || ready();
@@ -52,9 +50,8 @@ template <class Transport>
                  .what = gone < 0
                              ? join({"rank ", from, " has not sent its ", what})
                              : join({"rank ", gone, " ended before the ranks had agreed on how to choose algorithms"}),
-                 .way_out = "check the output of that rank",
-                 .where = where});
-  on.expect_no_fault(where);
+                 .way_out = "check the output of that rank"});
+  on.expect_no_fault({});
 }
 
 // Broadcasts a text of one rank along a binomial tree, so that each rank has at most log2 p channels afterwards. Leaves the
