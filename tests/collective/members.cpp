@@ -3,7 +3,10 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,6 +19,8 @@ using namespace tutti::testing;
 
 static_assert(element<std::pair<int, float>> && element<std::tuple<int, std::pair<long, bool>>>);
 static_assert(!element<std::pair<int, std::vector<int>>> && !element<std::tuple<int*>>);
+static_assert(element<std::optional<int>> && element<std::chrono::seconds>);
+static_assert(!element<std::vector<int>::iterator> && !element<std::reference_wrapper<int>>);
 static_assert(operation<sum, std::pair<int, float>> && operation<product, std::tuple<int, std::pair<int, long>>>);
 static_assert(!operation<sum, std::pair<int, std::pair<int, int*>>>);
 static_assert(operation<min, std::pair<int, float>> && !operation<each<sum, tutti::max>, std::tuple<int>>);

@@ -2,6 +2,8 @@
 // Types that cannot be elements, in all_reduce, by value, and in messages.
 #include <array>
 #include <atomic>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,5 +64,17 @@ void call(tutti::communicator<tutti::loopback>& comm) {
   auto const got = tutti::recv<std::vector<double> >(comm, 1);
 #elif TUTTI_CASE == 16  // expect: recv<T> returns one element
   auto const got = tutti::recv<std::string>(comm, 1);
+#elif TUTTI_CASE == 17  // expect: an iterator means nothing on another rank
+  std::vector<int> data(8);
+  tutti::send(comm, data.begin(), 1);
+#elif TUTTI_CASE == 18  // expect: an iterator means nothing on another rank
+  std::deque<int> const data(8);
+  static_cast<void>(tutti::all_gather(comm, data.begin()));
+#elif TUTTI_CASE == 19  // expect: std::ranges::subrange(first, last)
+  std::vector<int> data(8);
+  tutti::all_reduce(comm, data.begin(), data.end());
+#elif TUTTI_CASE == 20  // expect: pass what its get() returns
+  int one = 1;
+  static_cast<void>(tutti::broadcast(comm, std::ref(one)));
 #endif
 }

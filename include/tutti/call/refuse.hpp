@@ -46,6 +46,12 @@ consteval bool expect_element() {
         never<T>,
         "a pointer cannot be an element, because it means nothing on another rank; send what it points to, or an "
         "index");
+  else if constexpr (is_reference_wrapper<T>)
+    static_assert(never<T>, "a std::reference_wrapper means nothing on another rank; pass what its get() returns");
+  else if constexpr (std::input_or_output_iterator<T>)
+    static_assert(never<T>,
+                  "an iterator means nothing on another rank; pass the elements that it refers to: "
+                  "std::ranges::subrange(first, last), or std::span(first, count)");
   else if constexpr (is_atomic<T>)
     static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
   else if constexpr (requires(T const& t) { t.get(), *t; } || requires(T const& t) { t.get(), t[0]; })

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
+#include <iterator>
 #include <ranges>
 #include <tuple>
 #include <type_traits>
@@ -20,10 +22,16 @@ inline constexpr bool is_atomic = false;
 template <class T>
 inline constexpr bool is_atomic<std::atomic<T>> = true;
 
+// std::reference_wrapper. Naming it takes <functional>, which would cost every user a quarter of a second of compile time.
+template <class T>
+concept is_reference_wrapper = requires(T const& t) {
+  { t.get() } -> std::same_as<typename T::type&>;
+};
+
 // Refers to memory that exists on one rank only.
 template <class T>
-concept refers =
-    std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T> || std::ranges::enable_view<T>;
+concept refers = std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T> ||
+                 std::ranges::enable_view<T> || is_reference_wrapper<T> || std::input_or_output_iterator<T>;
 
 // std::pair and std::tuple have assignment operators of their own, so they are not trivially copyable, but they consist
 // of their members only.
@@ -45,7 +53,7 @@ inline constexpr bool has_members<std::tuple<Members...>> = true;
 }  // namespace detail
 
 // An element travels as its bytes: a trivially copyable type, or a std::pair or std::tuple of such types, that is neither
-// const nor a reference. Pointers, views and atomics do not compile: their bytes mean nothing on another rank.
+// const nor a reference. Pointers, iterators, views and atomics do not compile: their bytes mean nothing on another rank.
 template <class T>
 concept element = detail::travels_as_bytes<T>;
 
