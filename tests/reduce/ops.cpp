@@ -128,6 +128,7 @@ TEST_CASE("integers wrap") {
   CHECK(product{}(std::uint16_t{65535}, std::uint16_t{65535}) == std::uint16_t{1});
   CHECK(product{}(std::int64_t{1} << 62, std::int64_t{4}) == 0);
   CHECK(premultiplied_sum{2}.prepare(std::numeric_limits<int>::max()) == -2);
+  CHECK(mean{}.finish(mean{}(std::uint8_t{200}, std::uint8_t{200}), 2) == 72);
 }
 
 TEST_CASE_TEMPLATE("min and max: a NaN on either side makes the result NaN; of equals the left one stays", T, float,
