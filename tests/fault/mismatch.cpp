@@ -84,6 +84,17 @@ TEST_CASE("ranks that write past each other learn of it by the next message that
   }
 }
 
+TEST_CASE("ranks that name different algorithms are told to name the same") {
+  for (error const& e : errors_of(2, [](auto& comm) {
+         std::vector<float> v(4);
+         all_reduce(comm, v, sum{}, {.algorithm = comm.rank() == 0 ? algorithm_id::ring : algorithm_id::one_shot});
+       })) {
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::mismatch);
+    CHECK(contains(e, "operations, algorithms and protocols (TUTTI_ALGORITHM too)"));
+  }
+}
+
 TEST_CASE("a rank that is ahead by as many calls as packets allow is still told") {
   for (error const& e : errors_of(2, [](auto& comm) {
          std::vector<float> v(4);
