@@ -128,8 +128,11 @@ void check_prepared_wrong(Comm& comm) {
   barrier(comm);
   call.wait();
   expect(rounds == 10 && out[9] == comm.size(), "an operation was not started again by what follows it");
-  persistent().start();
-  persistent().wait();
+  persistent empty;
+  expect_error(error_of([&] { empty.start(); }), error_code::bad_argument, "that is empty or was moved from");
+  empty.wait();
+  batch first(comm), second(std::move(first));
+  expect_error(error_of([&] { first.run(); }), error_code::bad_argument, "this batch was moved from");
 
   if (comm.size() == 1) return;
   std::uint64_t const before = call.sequence();

@@ -143,6 +143,8 @@ class batch {
   // For the collectives.
   using returned = void;
   communicator<Transport>& blocking(std::source_location where = {}) const {
+    if (comm_.was_moved_from())
+      detail::refuse(-1, "this batch was moved from", "use the batch that it was moved to", where);
     if (comm_.expired()) detail::refuse_to_outlive("a batch", "make another", where);
     comm_.get().expect_usable(where);
     return comm_.get();

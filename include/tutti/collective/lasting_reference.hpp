@@ -23,6 +23,7 @@ class lasting_reference {
   int rank() const noexcept { return same_.rank_; }
   int size() const noexcept { return same_.size_; }
   bool expired() const noexcept { return refers_ && open_.expired(); }
+  bool was_moved_from() const noexcept { return refers_ && rank() == moved_from; }
   // Only while it has not expired.
   communicator<Transport>& get() const noexcept { return same_; }
 

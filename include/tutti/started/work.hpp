@@ -179,7 +179,7 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
-  persistent() = default;  // without a call; it always counts as ended
+  persistent() = default;  // without a call, like one that was moved from: it counts as ended, and cannot be started
   // `communicator`: expires with it.
   persistent(std::shared_ptr<detail::pending_call> call, starter how, std::weak_ptr<void const> communicator)
       : work(std::move(call)), start_(how), communicator_(std::move(communicator)) {}
@@ -190,7 +190,11 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
   // Throws error: bad_argument if neither wait(), test() nor done() has reported the end of the previous start, or the
   // communicator was destroyed; for a message also the fault of the communicator.
   void start(std::source_location where = std::source_location::current()) {
-    if (!call()) return;
+    if (!call())
+      throw error({.code = error_code::bad_argument,
+                   .what = "a prepared call was started that is empty or was moved from",
+                   .way_out = "assign a prepared call to it, or start the one that it was moved to",
+                   .where = where});
     if (communicator_.expired()) detail::refuse_to_outlive("a prepared call", "prepare it again", where);
     expect_seen(where);
     call()->start_checked([&] { start_(call()); });
