@@ -225,7 +225,7 @@ TEST_CASE("the environment is read and checked") {
        {"TUTTI_TIMEOUT", "TUTTI_ALGORITHM", "TUTTI_LOG", "TUTTI_RECORD", "TUTTI_RECORD_SIGNAL", "TUTTI_TRACE",
         "TUTTI_STATISTICS", "TUTTI_CHECK", "TUTTI_NATIVE", "TUTTI_MEET", "TUTTI_NVLS"})
     with(empty, "", [] { CHECK(settings::from_environment().timeout == std::chrono::minutes(5)); });
-  for (char const* const signal : {"9", "19", "32", "0", "65", "10abc", "USR1"})
+  for (char const* const signal : {"9", "19", "32", "0", "65", "10abc", "USR1", "4", "5", "6", "7", "8", "11"})
     with("TUTTI_RECORD_SIGNAL", signal, [&] { says("\" is not a signal that a program can handle"); });
   with("TUTTI_RECORD_SIGNAL", "10", [] { CHECK(settings::from_environment().record_signal == 10); });
   with("TUTTI_STATISTICS", "yes", [&] { says("\"yes\" is not 0 or 1; set it to 1"); });

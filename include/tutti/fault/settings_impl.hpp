@@ -41,9 +41,12 @@ TUTTI_INLINE settings settings::from_environment() {
     bool const whole = read_number(text, std::numeric_limits<int>::max(), number) == text.size();
     out.record_signal = static_cast<int>(number);
     struct sigaction now{};
-    bool const caught = out.record_signal != SIGKILL && out.record_signal != SIGSTOP;
-    if (!whole || !caught || ::sigaction(out.record_signal, nullptr, &now) != 0)
-      refuse("TUTTI_RECORD_SIGNAL", text, "a signal that a program can handle",
+    // Those that cannot be handled, and those of a program that cannot go on where they came.
+    constexpr std::uint64_t ends = 1u << SIGKILL | 1u << SIGSTOP | 1u << SIGSEGV | 1u << SIGBUS | 1u << SIGILL |
+                                   1u << SIGFPE | 1u << SIGTRAP | 1u << SIGABRT;
+    bool const survived = number > 63 || (ends >> number & 1) == 0;
+    if (!whole || !survived || ::sigaction(out.record_signal, nullptr, &now) != 0)
+      refuse("TUTTI_RECORD_SIGNAL", text, "a signal that a program can handle and survive",
              "its number, e.g. 10 for SIGUSR1 on Linux");
   }
   if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
