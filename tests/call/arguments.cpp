@@ -3,7 +3,9 @@
 // labels: threads
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -112,6 +114,24 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
   refused("the array of recv has 18446744073709551615 elements, which is more than memory can hold", [&](auto& comm) {
     std::vector<float> v(4);
     recv(comm, endless(v, static_cast<std::size_t>(-1)), comm.rank());
+  });
+  // Strides whose bytes wrap would lead to memory beside the array.
+  constexpr std::ptrdiff_t far = std::numeric_limits<std::ptrdiff_t>::max();
+  for (std::ptrdiff_t const stride : {far, -far, far / 8, -far / 8 - 1, far / 4}) {
+    refused("the input of all_reduce has 18446744073709551615 elements, which is more than memory can hold",
+            [&](auto& comm) {
+              std::vector<double> v(4);
+              all_reduce(comm, strided(v.data(), 3, stride));
+            });
+    refused("the array of send has 18446744073709551615 elements, which is more than memory can hold", [&](auto& comm) {
+      std::vector<double> v(4);
+      send(comm, strided(v.data(), 3, stride), comm.rank());
+    });
+  }
+  run_threads(2, [](auto& comm) {
+    std::vector<double> v(4);
+    all_reduce(comm, strided(v.data(), 1, far));
+    all_reduce(comm, strided(v.data(), 0, far));
   });
   // 3 blocks of as many chars have 2^64 + 2 bytes, which wrap to 2.
   std::size_t const third = 6148914691236517206;
