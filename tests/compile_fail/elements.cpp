@@ -76,5 +76,14 @@ void call(tutti::communicator<tutti::loopback>& comm) {
 #elif TUTTI_CASE == 20  // expect: pass what its get() returns
   int one = 1;
   static_cast<void>(tutti::broadcast(comm, std::ref(one)));
+#elif TUTTI_CASE == 21  // expect: the elements are volatile
+  int volatile some[4]{};
+  tutti::all_reduce(comm, std::span(some));
+#elif TUTTI_CASE == 22  // expect: declare their struct with alignas(64) or less
+  struct alignas(128) wide {
+    double x;
+  };
+  std::vector<wide> data(8);
+  tutti::all_reduce(comm, data, [](wide const& a, wide const& b) { return wide{a.x + b.x}; });
 #endif
 }

@@ -31,6 +31,12 @@ concept host_ranks = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(
 template <class R>
 inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>, std::vector<bool>>;
 
+template <class R>
+inline constexpr bool has_volatile_elements = false;
+template <std::ranges::range R>
+inline constexpr bool has_volatile_elements<R> =
+    std::is_volatile_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
 template <class Comm>
 consteval bool expect_communicator() {
   using plain = std::remove_cvref_t<Comm>;
@@ -88,6 +94,8 @@ consteval bool expect_array() {
         never<R>,
         "std::vector<bool> stores bits, which cannot be sent one by one; use std::vector<char>, or an array of "
         "bool");
+  else if constexpr (has_volatile_elements<R>)
+    static_assert(never<R>, "the elements are volatile, so they cannot be copied as bytes; pass an array that is not");
   else if constexpr (noncontiguous_array<R>) return expect_element<element_in<R>>();
   else if constexpr (!std::ranges::random_access_range<R>)
     static_assert(never<R>,

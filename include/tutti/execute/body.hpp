@@ -101,7 +101,10 @@ struct reducing {
   static constexpr bool reduces = true;
   static constexpr bool prepares = has_prepare<Op, accumulator_for<Op, T>>;
   static constexpr bool finishes = has_finish<Op, accumulator_for<Op, T>>;
-  static_assert(alignof(T) <= cache_line, "elements may be aligned to at most a cache line (64 bytes)");
+  static_assert(
+      alignof(T) <= cache_line,
+      "elements that are combined may be aligned to at most a cache line (64 bytes); declare their struct with "
+      "alignas(64) or less");
 
   Op const& op;
 
