@@ -200,6 +200,10 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.protocol = static_cast<protocol>(9)});
   });
+  refused("options::timeout is negative or not a number", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, v, sum{}, {.timeout = std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())});
+  });
   refused("options::timeout is negative", [](auto& comm) {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.timeout = std::chrono::seconds(-1)});
@@ -220,6 +224,16 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(100'000);
     all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::recursive_doubling, .protocol = protocol::direct});
   });
+}
+
+TEST_CASE("a communicator of one rank is said to have one") {
+  std::string said;
+  try {
+    run_threads(1, [](auto& comm) { static_cast<void>(comm.subgroup({1})); });
+  } catch (error const& e) {
+    said = e.what();
+  }
+  CHECK_MESSAGE(said.find("the communicator has only 1 rank;") != said.npos, said);
 }
 
 TEST_CASE("the environment is read and checked") {

@@ -26,15 +26,17 @@ TUTTI_INLINE void refuse(int rank, std::string_view what, std::string_view way_o
 }
 
 TUTTI_INLINE void refuse_negative_timeout(int rank, std::source_location where) {
-  refuse(rank, "options::timeout is negative", "leave it 0 for the timeout of the communicator, or set a positive time",
-         where);
+  refuse(rank, "options::timeout is negative or not a number",
+         "leave it 0 for the timeout of the communicator, or set a positive time", where);
 }
 
 TUTTI_INLINE void check_members(std::vector<int> const& members, int rank, int ranks, std::source_location where) {
   std::vector<bool> listed(static_cast<std::size_t>(ranks));
   for (int const m : members) {
     if (m < 0 || m >= ranks)
-      refuse(rank, join({"the list of a group contains rank ", m, ", but the communicator has only ", ranks, " ranks"}),
+      refuse(rank,
+             join({"the list of a group contains rank ", m, ", but the communicator has only ", ranks,
+                   ranks == 1 ? " rank" : " ranks"}),
              join({"list ranks from 0 to ", ranks - 1}), where);
     if (listed[static_cast<std::size_t>(m)])
       refuse(rank, join({"the list of a group contains rank ", m, " twice"}), "list every rank once", where);
