@@ -2,10 +2,10 @@
 // shared_array: memory of a communicator that its ranks read in place.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "tutti/call/engine.hpp"
@@ -19,8 +19,10 @@ namespace tutti {
 template <element T, transport Transport>
 class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_array {
  public:
-  shared_array(detail::engine<Transport>& owner, std::size_t count) : owner_(owner.reference()), size_(count) {
-    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
+  // Bytes beyond the greatest pointer difference, which no memory holds, count as that difference.
+  shared_array(detail::engine<Transport>& owner, std::size_t count)
+      : owner_(owner.reference()),
+        size_(std::min(count, static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T))) {
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
     std::uninitialized_value_construct_n(data_, size_);
   }

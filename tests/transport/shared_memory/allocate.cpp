@@ -10,7 +10,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <limits>
 #include <new>
+#include <string>
 
 #include "support/expect.hpp"
 #include "tutti/tutti.hpp"
@@ -50,5 +52,19 @@ TEST_CASE("allocate throws bad_alloc where there is no memory, and the space sta
     failure = EINVAL;  // an old system does not know how to populate
     expect(asks_for(100000) == first, "the space was lost");
     failure = 0;
+  });
+}
+
+TEST_CASE("allocate says what to do if it is asked for more bytes than there are addresses") {
+  run_local(2, [](auto& comm) {
+    for (std::size_t const count : {std::size_t{1} << 50, std::numeric_limits<std::size_t>::max()}) {
+      std::string said;
+      try {
+        static_cast<void>(comm.template allocate<int>(count));
+      } catch (std::bad_alloc const& e) {
+        said = e.what();
+      }
+      expect(said.find("set TUTTI_HEAP to more bytes, or allocate less") != said.npos, said);
+    }
   });
 }
