@@ -366,7 +366,8 @@ void check_refused_meshes(Comm& comm) {
   expect_error(said({{"a", 2}, {"b", 2}}), bad, "a mesh of a 2, b 2 does not fit 6 ranks");
   expect_error(said({{"a", 4}, {"b", -1}}), bad, "a mesh of a 4, b -1 does not fit 6 ranks");
   expect_error(said({{"a", 1 << 30}, {"b", 1 << 30}, {"c", 1 << 30}}), bad, "does not fit 6 ranks");
-  expect_error(said({}), bad, "the product of the extents must be the number of ranks");
+  expect_error(said({}), bad, "a mesh of no axes does not fit 6 ranks");
+  expect_error(said({{"a", 5}}), bad, "the product of the extents must be the number of ranks");
   expect_error(said({{"a", -1}, {"b", -1}}), bad, "axis \"b\" of a mesh has extent -1");
   expect_error(said({{"a", 0}, {"b", -1}}), bad, "axis \"a\" of a mesh has extent 0");
   expect_error(said({{"a", 2}, {"a", 3}}), bad, "two axes \"a\"");

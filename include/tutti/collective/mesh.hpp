@@ -112,7 +112,7 @@ class mesh {
     }
     if (left_open != nullptr && size_ % ranks == 0) *left_open = static_cast<int>(size_ / ranks);
     else if (left_open != nullptr || ranks != size_)
-      refuse(detail::join({"a mesh of ", described(), " does not fit ", size_, " ranks"}),
+      refuse(detail::join({"a mesh of ", axes_.empty() ? "no axes" : described(), " does not fit ", size_, " ranks"}),
              "the product of the extents must be the number of ranks; one extent may be -1", where);
   }
 
