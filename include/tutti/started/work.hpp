@@ -55,8 +55,8 @@ class TUTTI_NODISCARD("the call continues without its work, so nothing says when
   // Waits until the call has ended. Throws what the blocking call would throw; error: timeout once options::timeout has
   // passed, counted from the first poll of the running call that found it waiting for long.
   void wait() { wait_until({}); }
-  // The same for at most `most`, which is checked while there is no progress. Returns whether the call has ended; if
-  // not, it continues.
+  // The same for at most `most`, which is checked while there is no progress; a negative time counts as none. Returns
+  // whether the call has ended; if not, it continues.
   bool wait(time_limit most) { return wait_until(detail::deadline::after(most)); }
 
   // Drives the calls of this work's communicator, and throws nothing.
