@@ -205,6 +205,7 @@ void start() {
   PMPI_Comm_create_keyval(&inherit, &forget, &made->keyval, nullptr);
   running = made.release();
   running->first_calls = first_calls_wanted();
+  long_start const noticed;
   running->here = machine::join_by_all(&let_the_mpi_work);
   if (!running->here) return stop();
   binding& world = *bind(MPI_COMM_WORLD, identity_of_world);

@@ -2,7 +2,12 @@
 // The time of a wait is read only once it is long enough for a rank to nap.
 #include "notice.hpp"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
+#include <stop_token>
+#include <system_error>
 
 #include "binding.hpp"
 #include "environment.hpp"
@@ -29,6 +34,24 @@ void long_wait::notice() {
   if (seconds <= 0 || now - began_ < std::chrono::seconds(seconds)) return;
   of_thread = nullptr;
   if (is_first_notice()) std::fprintf(stderr, "tutti: %s\n", describe_(call_, seconds).c_str());
+}
+
+long_start::long_start() {
+  std::chrono::seconds const most(seconds_until_notice());
+  if (most.count() <= 0) return;
+  try {
+    watch_ = std::jthread([most](std::stop_token const& stop) {
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any ends;
+      if (ends.wait_for(lock, stop, most, [&] { return stop.stop_requested(); })) return;
+      std::fprintf(stderr,
+                   "tutti: MPI_Init has waited for the other ranks for %d s, and goes on; have all of them loaded "
+                   "libtutti-mpi.so?\n",
+                   static_cast<int>(most.count()));
+    });
+  } catch (std::system_error const&) {  // there is no thread for the line
+  }
 }
 
 }  // namespace interpose

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 
 namespace interpose {
 
@@ -28,6 +29,15 @@ class long_wait {
   description describe_;
   void const* call_;
   std::chrono::steady_clock::time_point began_{};  // at the first look
+};
+
+// Prints a line if the start of this rank takes that long. A thread looks, because an MPI does not return while it waits.
+class long_start {
+ public:
+  long_start();
+
+ private:
+  std::jthread watch_;
 };
 
 }  // namespace interpose
