@@ -77,6 +77,29 @@ void check_handing_back() {
   MPI_Comm_free(&comm);
 }
 
+// Ranks disagree on the operation in one call, and on the type in another, of the same size.
+void check_different_reductions() {
+  auto const refused = [](MPI_Datatype type, MPI_Op op, std::string_view here, std::string_view there) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_name(comm, "c");  // an MPI cuts long texts
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Barrier(comm);
+    int const in = 1;
+    int out = 0;
+    int code = MPI_Allreduce(&in, &out, 1, type, op, comm);
+    if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
+    std::string const text = text_of(code);
+    for (std::string_view const part : {here, there})
+      expect(contains(text, part), true, "the text \"" + text + "\", which should contain " + std::string(part));
+    MPI_Comm_free(&comm);
+  };
+  bool const is_first = world_rank == 0;
+  refused(MPI_INT, is_first ? MPI_MAX : MPI_SUM, "of 1 elements of 4 bytes with MPI_MAX of int32",
+          "with MPI_SUM of int32");
+  refused(is_first ? MPI_FLOAT : MPI_INT, MPI_SUM, "with MPI_SUM of float32", "with MPI_SUM of int32");
+}
+
 // A collective of one rank, while the others are done with the communicator. An MPI would wait for ever.
 void check_lone_call() {
   MPI_Comm comm = MPI_COMM_NULL;
@@ -240,6 +263,7 @@ int main(int argc, char**) {
     check_null_buffer();
     check_disagreement();
     check_handing_back();
+    check_different_reductions();
     check_lone_call();
     check_many_errors();
   });

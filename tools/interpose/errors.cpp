@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 
+#include "operations.hpp"
 #include "tutti/core/text.hpp"
 
 namespace interpose {
@@ -18,9 +20,24 @@ void replace_all(std::string& text, std::string_view old, std::string_view with)
     text.replace(at, old.size(), with);
 }
 
+// "all_reduce of 4 interpose::cell<4, 4>, sizes with hash 6 with an operation of MPI" ends in "with MPI_SUM of int32" then.
+// That of a _v form is a hash of its counts.
+void name_combinations(std::string& text) {
+  constexpr std::string_view begin = ", sizes with hash ", end = " with an operation of MPI";
+  for (std::size_t at = 0; (at = text.find(begin, at)) != text.npos; at += begin.size()) {
+    std::uint64_t number = 0;
+    std::size_t const first = at + begin.size();
+    std::size_t const last = first + tutti::detail::read_number(std::string_view(text).substr(first), 9'999, number);
+    bool const of_counts = std::string_view(text).substr(0, text.rfind(" of ", at)).ends_with("_v");
+    if (!of_counts && text.compare(last, end.size(), end) == 0)
+      text.replace(at, last + end.size() - at, " with " + name_of_combination(number));
+  }
+}
+
 // "4 interpose::cell<8, 8>" becomes "4 elements of 8 bytes".
 std::string without_inner_types(std::string text) {
   constexpr std::string_view cell = "interpose::cell<";
+  name_combinations(text);
   replace_all(text, "std::byte", "bytes");
   for (std::size_t at = 0; (at = text.find(cell)) != text.npos;) {
     std::size_t const size = at + cell.size(), comma = text.find(',', size), end = text.find('>', size);

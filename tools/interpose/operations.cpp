@@ -2,11 +2,13 @@
 // The table of operations.
 #include "operations.hpp"
 
+#include <array>
 #include <complex>
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
+#include "tutti/core/text.hpp"
 #include "tutti/reduce/ops.hpp"
 
 namespace interpose {
@@ -85,10 +87,8 @@ combination floating(operation op) {
   return either(arithmetic<T>(op), ordered<T>(op));
 }
 
-}  // namespace
-
 // See MPI-4.1, 6.9.2 and 6.9.4.
-combination find(operation op, element e) {
+combination defined(operation op, element e) {
   switch (e) {
     case element::none: return {};
     case element::int8: return integer<std::int8_t>(op);
@@ -112,6 +112,26 @@ combination find(operation op, element e) {
     case element::two_int: return located<int>(op);
   }
   return {};
+}
+
+constexpr std::array operation_names{"MPI_SUM",  "MPI_PROD", "MPI_MIN", "MPI_MAX",  "MPI_LAND",   "MPI_LOR",
+                                     "MPI_LXOR", "MPI_BAND", "MPI_BOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC"};
+constexpr std::array element_names{"none",          "int8",           "uint8",        "int16",         "uint16",
+                                   "int32",         "uint32",         "int64",        "uint64",        "float32",
+                                   "float64",       "complex64",      "complex128",   "byte",          "bool",
+                                   "float and int", "double and int", "long and int", "short and int", "int and int"};
+
+}  // namespace
+
+combination find(operation op, element e) {
+  combination out = defined(op, e);
+  out.number = 1 + static_cast<std::uint32_t>(op) * element_names.size() + static_cast<std::uint32_t>(e);
+  return out;
+}
+
+std::string name_of_combination(std::uint64_t number) {
+  return tutti::detail::join({operation_names.at((number - 1) / element_names.size()), " of ",
+                              element_names[(number - 1) % element_names.size()]});
 }
 
 }  // namespace interpose

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "tutti/reduce/combine.hpp"
 
@@ -29,8 +31,13 @@ struct combination {
   loop run = nullptr;    // null if MPI does not define the operation on the type, or tutti leaves it to the MPI
   std::size_t unit = 0;  // bytes that count as one element
   std::size_t alignment = 0;
+  std::uint32_t number =
+      0;  // of the operation on the type, from 1 to 9,999: the same on all ranks that make the same call
 };
 
 combination find(operation op, element e);
+
+// Of a combination's number, such as "MPI_SUM of int32".
+std::string name_of_combination(std::uint64_t number);
 
 }  // namespace interpose

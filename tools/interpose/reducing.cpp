@@ -52,6 +52,9 @@ std::span<T> elements(output bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
+// With the number of the combination among what all ranks must pass alike.
+tutti::detail::options_of_parts options_of(combination const& how) { return {as_long_as_it_takes(), how.number}; }
+
 // Calls f(operation, cell{}) with a cell like the elements of the combination.
 template <class F>
 auto with_cells(combination const& how, F&& f) {
@@ -70,19 +73,22 @@ auto with_cells(combination const& how, F&& f) {
 template <class Comm>
 returned<Comm> all_reduce(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::all_reduce(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+    return tutti::detail::perform_on_arrays<tutti::collective::all_reduce, tutti::automatic>(
+        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
   });
 }
 template <class Comm>
 returned<Comm> reduce(Comm& comm, combination const& how, input in, output out, int root) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::reduce(comm, elements<T>(in), elements<T>(out), op, root, as_long_as_it_takes(), {});
+    return tutti::detail::perform_on_arrays<tutti::collective::reduce, tutti::automatic>(
+        comm, elements<T>(in), elements<T>(out), op, root, options_of(how), {});
   });
 }
 template <class Comm>
 returned<Comm> reduce_scatter(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::reduce_scatter(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+    return tutti::detail::perform_on_arrays<tutti::collective::reduce_scatter, tutti::automatic>(
+        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
   });
 }
 template <class Comm>
@@ -96,13 +102,15 @@ returned<Comm> reduce_scatter_v(Comm& comm, combination const& how, input in, ou
 template <class Comm>
 returned<Comm> scan(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+    return tutti::detail::perform_on_arrays<tutti::collective::scan, tutti::automatic>(
+        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
   });
 }
 template <class Comm>
 returned<Comm> exclusive_scan(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::exclusive_scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+    return tutti::detail::perform_on_arrays<tutti::collective::exclusive_scan, tutti::automatic>(
+        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
   });
 }
 
