@@ -6,6 +6,7 @@
 #include "all_headers.hpp"
 #include "tutti/device/cuda/driver.cuh"
 #include "tutti/device/cuda/errors.cuh"
+#include "tutti/training/elastic/snapshots.hpp"
 
 // Each thread evaluates the schedule of the rank with its number.
 template <class Schedule>
@@ -25,6 +26,10 @@ void combine_on_host(complex const* const* sources, complex* const* to, std::siz
   tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, to, 1, n, tutti::mean{}, {.finish = 2});
   tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, to, 1, n, [](complex a, complex b) { return a - b; });
 }
+
+// Elastic training in a source of CUDA compares moments.
+static_assert(tutti::detail::moment{1, 2} == tutti::detail::moment{1, 2} &&
+              tutti::detail::moment{1, 2} < tutti::detail::moment{2, 1});
 
 // CUDA documents which errors are sticky, in the runtime and in the driver; `sticky` must agree.
 constexpr bool is_said_to_be_sticky(cudaError_t code) {

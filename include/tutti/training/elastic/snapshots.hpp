@@ -23,6 +23,7 @@ struct moment {
   std::uint64_t step = 0;
 
   friend constexpr auto operator<=>(moment const&, moment const&) = default;
+  friend constexpr bool operator==(moment const&, moment const&) = default;  // nvcc 13 does not derive it
 };
 
 struct snapshot {
