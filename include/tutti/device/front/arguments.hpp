@@ -166,7 +166,7 @@ auto elements_of(Buffer& buffer) {
 }
 template <class Buffer>
 std::span<device_value<Buffer const> const> inputs_of(Buffer const& buffer) {
-  return {device_data(buffer), buffer.size()};
+  return {device_data(buffer), static_cast<std::size_t>(buffer.size())};
 }
 
 // A collective that moves values, whose blocks are all of one size.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/call/noncontiguous.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/execute/layout.hpp"
 #include "tutti/execute/plan.hpp"
@@ -28,11 +29,21 @@ concept device_buffer = requires(B& b) {
   *b.data();
 };
 
+// Whether there may be gaps between its elements. Vectors of Thrust in device memory, whose data() is no pointer, have none.
+template <class B>
+inline constexpr bool may_have_gaps = noncontiguous_array<B> && std::is_pointer_v<decltype(std::declval<B&>().data())>;
+template <eigen_like B>
+inline constexpr bool may_have_gaps<B> =
+    !requires { requires B::IsVectorAtCompileTime && B::InnerStrideAtCompileTime == 1; };
+
 }  // namespace detail
 
 // The address of its first element.
 template <detail::device_buffer B>
 auto* device_data(B& b) {
+  static_assert(!detail::may_have_gaps<B>,
+                "arrays with gaps between their elements are for host memory; copy the elements first, or pass "
+                "std::span(data, count) if there are no gaps");
   if constexpr (std::is_pointer_v<decltype(b.data())>) return b.data();
   else return b.data().get();
 }
