@@ -52,5 +52,7 @@ void call(ranks_type& ranks, local_type& local, std::span<float> data, map<true>
 #elif TUTTI_CASE == 4  // expect: arrays with gaps between their elements are for host memory
   std::vector<map<true>> columns;
   all_reduce(local, columns);
+#elif TUTTI_CASE == 5   // expect: by_rows cannot follow a list
+  all_reduce(ranks, list, by_rows(sum{}, 10, rms_norm{}));
 #endif
 }

@@ -50,6 +50,9 @@ void all_reduce(R& ranks, List&& list, Op const& op = {}, detail::device_options
   static_assert(detail::arrays_of<Op> == 0,
                 "an epilogue that updates arrays has one set of them, so it cannot follow a list; call all_reduce for "
                 "each array");
+  static_assert(!detail::is_row_wise<Op>,
+                "arrays that share a call have no rows of their own, so by_rows cannot follow a list; call all_reduce "
+                "for each array");
   detail::expect_list_accessible("all_reduce", ranks.on(), ranks.rank(), list, where);
   auto const all = detail::device_pieces_of(list);
   std::size_t const most = ranks.size() > 1 ? group.bucket_bytes / sizeof(T) : 0;
