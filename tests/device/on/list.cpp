@@ -205,6 +205,21 @@ TEST_CASE("a list with an array that the device cannot access is refused before 
   }
 }
 
+TEST_CASE("lists of other sizes with the same sum are another call") {
+  for (int const step : {2, 4})  // in two levels, ranks on one node differ, or one differs from that on the other node
+    on_each_path([step](auto& ranks, auto& comm) {
+      bool const other = comm.rank() % step == step - 1;
+      listed_arrays<float> const data(ranks.on(), comm.rank(), {other ? 30u : 20u, other ? 20u : 30u});
+      expect_error(error_of([&] {
+                     barrier(comm);  // where a rank may still be when others learn of the fault
+                     all_reduce(ranks, data.views, tutti::max{}, {.timeout = std::chrono::seconds{10}});
+                     barrier(ranks);
+                     ranks.work().wait();
+                   }),
+                   error_code::mismatch, "sizes with hash");
+    });
+}
+
 TEST_CASE("a list whose memory one rank lacks is refused at all ranks, and works later") {
   for (device_path const path : list_paths) {
     CAPTURE(name(path));

@@ -182,10 +182,10 @@ void move_on_device(R& ranks, In const& in, Out& out, int root, device_options_o
                                message_or_blocks(collects(C), words, ranks.size()), how, where);
 }
 
-// A reduction whose blocks, if it has any, are all of one size.
+// A reduction whose blocks, if it has any, are all of one size; `sizes` is a hash of those of the arrays that share the call.
 template <class Algorithm, collective C, device_ranks R, class In, class Out, class Op>
 void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, device_options_of<R> const& how,
-                      std::source_location where) {
+                      std::source_location where, std::uint32_t sizes = 0) {
   using T = device_value<In const>;
   static_assert(
       !is_prefix(C) || !finishes_result<Op, T>,
@@ -195,6 +195,7 @@ void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, 
   request what = device_request<C, T, Op>(how, used.count, root);
   expect_whole_rows(op, ranks.rank(), used.count, where);
   what.op = with_row_length(what.op, op);
+  what.sizes = sizes;
   hand_over_reduction<Algorithm, C>(ranks, what, used, message_or_blocks(deals(C), used.count, ranks.size()),
                                     message_or_blocks(collects(C), used.count, ranks.size()), op, how, where);
 }

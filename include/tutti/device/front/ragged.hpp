@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <source_location>
 #include <span>
 #include <type_traits>
@@ -51,6 +52,20 @@ void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out&
                                all.used, all.given, all.got, how, where);
 }
 
+// A reduce_scatter_v; `sizes` as for reduce_on_device.
+template <device_ranks R, class In, class Out, class Op>
+void reduce_uneven_on_device(R& ranks, In const& in, Out& out, count_list<collective::reduce_scatter> const& counts,
+                             Op const& op, device_options_of<R> const& how, std::source_location where,
+                             std::uint32_t sizes = 0) {
+  using T = device_value<In const>;
+  constexpr collective C = collective::reduce_scatter;
+  uneven_device_buffers<C, T, device_value<Out>> const all(ranks, inputs_of(in), {counts}, elements_of(out), {}, 1, 0,
+                                                           where);
+  request what = ragged(device_request<C, T, Op>(how, 0), counts);
+  if (sizes != 0) what.sizes = static_cast<std::uint32_t>(mix(what.sizes, sizes));
+  hand_over_reduction<automatic, C>(ranks, what, all.used, all.given, all.got, op, how, where);
+}
+
 }  // namespace detail
 
 // Every rank gets its block of the combination of all ranks' arrays; rank r's block has counts[r] elements. Arguments
@@ -60,13 +75,7 @@ template <detail::device_ranks R, detail::device_buffer In, detail::device_buffe
 void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list<collective::reduce_scatter> const& counts,
                       Op const& op = {}, detail::device_options_of<R> const& how = {},
                       std::source_location where = std::source_location::current()) {
-  using T = detail::device_value<In const>;
-  constexpr collective what = collective::reduce_scatter;
-  detail::uneven_device_buffers<what, T, detail::device_value<Out>> const all(
-      ranks, detail::inputs_of(in), {counts}, detail::elements_of(out), {}, 1, 0, where);
-  detail::hand_over_reduction<automatic, what>(ranks,
-                                               detail::ragged(detail::device_request<what, T, Op>(how, 0), counts),
-                                               all.used, all.given, all.got, op, how, where);
+  detail::reduce_uneven_on_device(ranks, in, out, counts, op, how, where);
 }
 
 // Every rank gets the blocks of all ranks, in rank order. Rank r's block has counts[r] elements and is placed at

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <ranges>
 #include <source_location>
 #include <span>
@@ -64,9 +65,11 @@ void all_reduce(R& ranks, List&& list, Op const& op = {}, detail::device_options
   together_by.symmetric = false;  // peers cannot read the bucket
   detail::for_each_bucket<T>(all, most, [&](std::span<detail::piece<T> const> pieces, std::size_t elements) {
     if (pieces.size() == 1) return all_reduce<Algorithm>(ranks, std::span<T>(pieces[0].out, elements), op, how, where);
+    std::uint32_t const sizes = detail::hash_of_sizes(pieces | std::views::transform(&detail::piece<T>::count));
     bucket.template with<T>(ranks.host(), std::min(most, elements_in_all), stream, where, [&](T* together) {
       bucket.template fill<T>(stream, together, pieces);
-      all_reduce<Algorithm>(ranks, std::span<T>(together, elements), op, together_by, where);
+      std::span<T> const its(together, elements);
+      detail::reduce_on_device<Algorithm, collective::all_reduce>(ranks, its, its, op, 0, together_by, where, sizes);
       bucket.template empty<T>(stream, together, pieces);
     });
   });

@@ -203,9 +203,12 @@ class cuda_two_level {
     extent const own = detail::node_share<T>(in.size(), locals(), local_);
     std::span<T> const block = out.subspan(own.begin, own.count);
     inside(now, [&](auto& ranks, options const& how) {
-      reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
+      detail::reduce_uneven_on_device(ranks, in, block, all, inside_op, how, now.where, c.what.sizes);
     });
-    across(now, [&](auto& ranks, options const& how) { all_reduce(ranks, block, across_op, how, now.where); });
+    across(now, [&](auto& ranks, options const& how) {
+      detail::reduce_on_device<automatic, collective::all_reduce>(ranks, block, block, across_op, 0, how, now.where,
+                                                                  c.what.sizes);
+    });
     inside(now, [&](auto& ranks, options const& how) { all_gather_v(ranks, block, out, all, {}, how, now.where); });
   }
 
