@@ -39,8 +39,10 @@
 
 #if defined(__CUDACC__)
 #define TUTTI_HOST_DEVICE __host__ __device__
+#define TUTTI_DEVICE __device__
 #else
 #define TUTTI_HOST_DEVICE
+#define TUTTI_DEVICE
 #endif
 
 // Of a class whose objects must not be dropped. nvcc 13 also warns where one is assigned or passed on.

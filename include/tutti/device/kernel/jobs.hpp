@@ -11,6 +11,7 @@
 #include "tutti/core/partition.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/combining.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/kernel/shares.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/ops.hpp"
@@ -25,6 +26,7 @@ struct prepared {
 
   template <class A>
   TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    expect_for_device<Op const, A const>(preparing{});
     return widened<A>(narrowed<T>(rounded(static_cast<A>(op.prepare(x)))));
   }
 };
@@ -35,6 +37,7 @@ struct finished {
 
   template <class A>
   TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    expect_for_device<Op const, A const>(finishing{});
     return static_cast<A>(op.finish(x, ranks));
   }
 };
@@ -47,15 +50,21 @@ struct both {
 
   template <class A>
   TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    expect_for_device<A const>(first);
+    expect_for_device<A const>(then);
     return static_cast<A>(then(static_cast<A>(first(x))));
   }
   template <class A>
     requires requires(First const& f, A const& x) { f(0, x); }
   TUTTI_HOST_DEVICE A operator()(int k, A const& x) const {
+    expect_for_device<int const, A const>(first);
+    expect_for_device<A const>(then);
     return static_cast<A>(then(static_cast<A>(first(k, x))));
   }
   template <class A, class S, int Arrays>
   TUTTI_HOST_DEVICE auto operator()(A const& x, S (&values)[Arrays]) const {
+    expect_for_device<A const>(first);
+    expect_for_device<A const, S[Arrays]>(then);
     return then(static_cast<A>(first(x)), values);
   }
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/fused.hpp"
@@ -218,6 +219,7 @@ struct row_pass {
   TUTTI_HOST_DEVICE void finish([[maybe_unused]] std::size_t at, [[maybe_unused]] std::size_t count,
                                 [[maybe_unused]] bool whole, Row const& whole_row, kept const (&values)[pack],
                                 float (&results)[pack], std::integer_sequence<int, K...>) const {
+    expect_for_device<step const, float const, decltype(static_cast<void>(K), 0.0f) const...>(finishing_rows{});
     [[maybe_unused]] column columns[sizeof...(K) + 1][pack];
     (load_some<pack>(rows.epilogue.columns[K] + at, count, whole, columns[K]), ...);
     TUTTI_UNROLL
