@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arguments of calls on devices that cannot work there.
-#include <array>
+#include <complex>
+#include <cstddef>
 #include <deque>
-#include <iterator>
 #include <span>
 #include <vector>
 
 #include "../support/sharing_stand_in.hpp"
 #include "tutti/device/local/cuda_local.hpp"
+#include "tutti/device/local/ragged.hpp"
 #include "tutti/device/on/cuda_ranks.hpp"
 #include "tutti/tutti.hpp"
 
@@ -33,26 +34,50 @@ struct every_second : std::deque<float> {
   float* data() const;
 };
 
-using ranks_type = cuda_ranks<sharing_stand_in, loopback>;
-using local_type = cuda_local<sharing_stand_in>;
+float larger(float a, float b);
+float twice(float x);
 
-void call(ranks_type& ranks, local_type& local, std::span<float> data, map<true>& column, map<false>& vector,
-          every_second& some, std::vector<std::span<float>>& list) {
+extern cuda_ranks<sharing_stand_in, loopback>& ranks;
+extern cuda_local<sharing_stand_in>& local;
+extern map<true>& column;
+extern map<false>& vector;
+extern every_second& some;
+extern std::vector<std::span<float>>& spans;
+
+void call(std::span<float> data, std::vector<std::size_t> const& counts) {
 #ifdef TUTTI_CONTROL
   all_reduce(ranks, data);
   all_reduce(ranks, vector);
-  all_reduce(ranks, list);
+  all_reduce(ranks, spans);
+  reduce_scatter_v(ranks, data, data, counts);
   all_reduce(ranks, data, by_rows(sum{}, 10, rms_norm{}));
-#elif TUTTI_CASE == 1  // expect: arrays with gaps between their elements are for host memory
+#elif TUTTI_CASE == 1   // expect: arrays with gaps between their elements are for host memory
   all_reduce(ranks, column);
-#elif TUTTI_CASE == 2  // expect: arrays with gaps between their elements are for host memory
+#elif TUTTI_CASE == 2   // expect: arrays with gaps between their elements are for host memory
   send(ranks, column, 1);
-#elif TUTTI_CASE == 3  // expect: arrays with gaps between their elements are for host memory
+#elif TUTTI_CASE == 3   // expect: arrays with gaps between their elements are for host memory
   all_gather(ranks, some, data);
-#elif TUTTI_CASE == 4  // expect: arrays with gaps between their elements are for host memory
+#elif TUTTI_CASE == 4   // expect: arrays with gaps between their elements are for host memory
   std::vector<map<true>> columns;
   all_reduce(local, columns);
 #elif TUTTI_CASE == 5   // expect: by_rows cannot follow a list
-  all_reduce(ranks, list, by_rows(sum{}, 10, rms_norm{}));
+  all_reduce(ranks, spans, by_rows(sum{}, 10, rms_norm{}));
+#elif TUTTI_CASE == 6   // expect: devices have no long double
+  std::vector<std::span<long double>> wide;
+  all_reduce(local, wide);
+#elif TUTTI_CASE == 7   // expect: devices have no long double
+  scan(ranks, std::span<std::complex<long double>>());
+#elif TUTTI_CASE == 8   // expect: devices have no long double
+  reduce_scatter_v(ranks, std::span<long double>(), std::span<long double>(), counts);
+#elif TUTTI_CASE == 9   // expect: devices have no long double
+  reduce_scatter_v(local, std::vector<std::span<long double>>(), std::vector<std::span<long double>>(), counts);
+#elif TUTTI_CASE == 10  // expect: devices cannot call a function by its address on the host
+  all_reduce(local, spans, &larger);
+#elif TUTTI_CASE == 11  // expect: devices cannot call a function by its address on the host
+  all_reduce(ranks, data, &larger);
+#elif TUTTI_CASE == 12  // expect: devices cannot call a function by its address on the host
+  all_reduce(ranks, data, larger);
+#elif TUTTI_CASE == 13  // expect: devices cannot call a function by its address on the host
+  all_reduce(ranks, data, by_rows(fused{sum{}, &twice}, 10, rms_norm{}));
 #endif
 }

@@ -17,6 +17,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/device/front/call.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
@@ -40,7 +41,8 @@ concept device_ranks =
     };
 
 template <class Op, class T>
-concept device_operation = is_fused<Op> || is_on_wire<Op> || is_row_wise<Op> || operation<Op, T>;
+concept device_operation =
+    is_fused<Op> || is_on_wire<Op> || is_row_wise<Op> || std::is_function_v<Op> || operation<Op, T>;
 
 // An operation with nothing before or after it, and elements that travel as they are.
 template <class Op>
@@ -187,6 +189,7 @@ template <class Algorithm, collective C, device_ranks R, class In, class Out, cl
 void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, device_options_of<R> const& how,
                       std::source_location where, std::uint32_t sizes = 0) {
   using T = device_value<In const>;
+  expect_usable_on_devices<Op, T, device_value<Out>>();
   static_assert(
       !is_prefix(C) || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "

@@ -13,6 +13,7 @@
 #include "tutti/call/uneven_blocks.hpp"
 #include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/call.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/reduce/ops.hpp"
 
 namespace tutti {
@@ -59,6 +60,7 @@ void reduce_uneven_on_device(R& ranks, In const& in, Out& out, count_list<collec
                              std::uint32_t sizes = 0) {
   using T = device_value<In const>;
   constexpr collective C = collective::reduce_scatter;
+  expect_usable_on_devices<Op, T, device_value<Out>>();
   uneven_device_buffers<C, T, device_value<Out>> const all(ranks, inputs_of(in), {counts}, elements_of(out), {}, 1, 0,
                                                            where);
   request what = ragged(device_request<C, T, Op>(how, 0), counts);

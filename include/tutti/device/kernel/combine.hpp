@@ -14,6 +14,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/device/kernel/access.hpp"
 #include "tutti/device/kernel/combining.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/reduce/complex.hpp"
@@ -130,6 +131,7 @@ void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source con
   if constexpr (!detail::is_fused<How>) {
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {
+    detail::expect_usable_on_devices<How, std::iter_value_t<Source>, Out>();
     constexpr std::size_t min_destinations = detail::arrays_of<decltype(how.after)> > 0 ? 0 : 1;
     detail::expect_number("sources", sources.size(), 1, detail::max_sources_like<Source>);
     detail::expect_number("destinations", destinations.size(), min_destinations, detail::max_destinations);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Refuses what a user passes to a kernel if only the host can call it. Where a function for host and device calls it, nvcc warns, and
-// leaves the call out of the kernel.
+// Refuses what a user passes to a kernel if only the host can use it. Where a function for host and device calls a function of the host,
+// nvcc warns, and leaves the call out of the kernel.
 #pragma once
+
+#include <type_traits>
 
 #include "tutti/core/config.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/operation.hpp"
+#include "tutti/reduce/rows.hpp"
+#include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
 
@@ -54,5 +58,33 @@ struct finishing_rows {
     static_cast<void>(step.finish(x, step.row(step.combine(step.of(x), step.of(x)), 1), columns...));
   }
 };
+
+// A function, or its address, is that of the host.
+template <class F>
+inline constexpr bool has_function_of_host = std::is_pointer_v<F> || std::is_function_v<F>;
+template <class Step, class S, int Arrays, held Elements>
+inline constexpr bool has_function_of_host<arrays_step<Step, S, Arrays, Elements>> = has_function_of_host<Step>;
+template <class Op, class Before, class After>
+inline constexpr bool has_function_of_host<fused<Op, Before, After>> =
+    has_function_of_host<Op> || has_function_of_host<Before> || has_function_of_host<After>;
+template <class Wire, class How>
+inline constexpr bool has_function_of_host<on_wire<Wire, How>> = has_function_of_host<How>;
+template <class How, class Epilogue>
+inline constexpr bool has_function_of_host<row_wise<How, Epilogue>> = has_function_of_host<How>;
+
+// Devices have a type of this name that is a double.
+template <class T>
+inline constexpr bool has_long_double = std::is_same_v<T, long double>;
+template <template <class> class Of, class T>
+inline constexpr bool has_long_double<Of<T>> = has_long_double<T>;
+
+// An operation, or one with more around it, on elements.
+template <class Op, class... Elements>
+consteval void expect_usable_on_devices() {
+  static_assert(!has_function_of_host<Op>,
+                "devices cannot call a function by its address on the host; pass a __host__ __device__ function object "
+                "or lambda that calls it");
+  static_assert(!(has_long_double<Elements> || ...), "devices have no long double; convert the elements to double");
+}
 
 }  // namespace tutti::detail

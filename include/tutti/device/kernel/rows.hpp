@@ -35,6 +35,12 @@ struct row_room<Group, In, rows_of<Epilogue>> {
   typename Group::template reduction<float> largest;
 };
 
+// For each column.
+template <int>
+struct float_of_column {
+  using type = float;
+};
+
 template <class T>
 inline constexpr float greatest_number = std::numeric_limits<T>::max();
 
@@ -219,7 +225,7 @@ struct row_pass {
   TUTTI_HOST_DEVICE void finish([[maybe_unused]] std::size_t at, [[maybe_unused]] std::size_t count,
                                 [[maybe_unused]] bool whole, Row const& whole_row, kept const (&values)[pack],
                                 float (&results)[pack], std::integer_sequence<int, K...>) const {
-    expect_for_device<step const, float const, decltype(static_cast<void>(K), 0.0f) const...>(finishing_rows{});
+    expect_for_device<step const, float const, typename float_of_column<K>::type const...>(finishing_rows{});
     [[maybe_unused]] column columns[sizeof...(K) + 1][pack];
     (load_some<pack>(rows.epilogue.columns[K] + at, count, whole, columns[K]), ...);
     TUTTI_UNROLL

@@ -16,6 +16,7 @@
 #include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/plan.hpp"
 #include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/for_device.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/packet.hpp"
 #include "tutti/device/kernel/row_launch.hpp"
@@ -259,6 +260,7 @@ template <class Algorithm, collective C, device D, class Reach, class In, class 
 void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op, int root,
                   device_options<D> const& how, std::source_location where) {
   using T = device_element<In>;
+  expect_usable_on_devices<Op, T, device_element<Out>>();
   static_assert((!by_block(C) && !is_prefix(C)) || std::is_same_v<T, device_element<Out>>,
                 "inputs and outputs have different element types");
   static_assert(

@@ -135,6 +135,7 @@ void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In&& in, Out&& out,
                       detail::count_list<collective::reduce_scatter> const& counts, Op const& op = {},
                       device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
+  detail::expect_usable_on_devices<Op, detail::device_element<In>>();
   using T = detail::device_form<Op, detail::device_element<In>>;
   static_assert(std::is_same_v<detail::device_element<In>, detail::device_element<Out>>,
                 "inputs and outputs have different element types");
