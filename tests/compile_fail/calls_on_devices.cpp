@@ -39,17 +39,24 @@ float twice(float x);
 
 extern cuda_ranks<sharing_stand_in, loopback>& ranks;
 extern cuda_local<sharing_stand_in>& local;
+std::vector<sharing_stand_in> make_devices();
 extern map<true>& column;
 extern map<false>& vector;
 extern every_second& some;
 extern std::vector<std::span<float>>& spans;
 
-void call(std::span<float> data, std::vector<std::size_t> const& counts) {
+void call(communicator<loopback>& comm, std::span<float> data, std::vector<std::size_t> const& counts) {
 #ifdef TUTTI_CONTROL
   all_reduce(ranks, data);
   all_reduce(ranks, vector);
   all_reduce(ranks, spans);
   reduce_scatter_v(ranks, data, data, counts);
+  sharing_stand_in const device(0);
+  auto const some_ranks = on(comm, device);
+  auto const devices = make_devices();
+  device_channels channels(devices, 4);
+  cuda_local const ranks_on_devices(devices, 4), ranks_on_part(std::span<sharing_stand_in const>(devices).first(1), 4),
+      talking(channels);
   all_reduce(ranks, data, by_rows(sum{}, 10, rms_norm{}));
 #elif TUTTI_CASE == 1   // expect: arrays with gaps between their elements are for host memory
   all_reduce(ranks, column);
@@ -79,5 +86,21 @@ void call(std::span<float> data, std::vector<std::size_t> const& counts) {
   all_reduce(ranks, data, larger);
 #elif TUTTI_CASE == 13  // expect: devices cannot call a function by its address on the host
   all_reduce(ranks, data, by_rows(fused{sum{}, &twice}, 10, rms_norm{}));
+#elif TUTTI_CASE == 14  // expect: the device must outlive the ranks
+  static_cast<void>(on(comm, sharing_stand_in(0)));
+#elif TUTTI_CASE == 15  // expect: the device must outlive the ranks
+  static_cast<void>(on(comm, sharing_stand_in(0), {.arena = 4096}));
+#elif TUTTI_CASE == 16  // expect: the device must outlive the ranks
+  cuda_ipc const near(comm, sharing_stand_in(0));
+#elif TUTTI_CASE == 17  // expect: the device must outlive the ranks
+  cuda_staged const staged(comm, sharing_stand_in(0));
+#elif TUTTI_CASE == 18  // expect: the device must outlive the ranks
+  cuda_local const ranks_on_temporary(sharing_stand_in(0), 4);
+#elif TUTTI_CASE == 19  // expect: the devices must outlive the ranks
+  cuda_local const ranks_on_temporaries(make_devices(), 4);
+#elif TUTTI_CASE == 20  // expect: the device must outlive it
+  device_channels const channels(sharing_stand_in(0), 4);
+#elif TUTTI_CASE == 21  // expect: the devices must outlive it
+  device_channels const channels_of_temporaries(make_devices(), 4);
 #endif
 }

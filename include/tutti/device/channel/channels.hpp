@@ -38,6 +38,12 @@ class device_channels {
   device_channels(std::type_identity_t<std::span<D const>> on, int ranks, channel_options const& o = {})
     requires std::is_same_v<Reach, detail::several_devices>
       : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}
+  device_channels(D const&&, int, channel_options const& = {})  // the device must outlive it; keep it in a variable
+    requires std::is_same_v<Reach, detail::one_device>
+  = delete;
+  template <detail::temporary_list R>
+  device_channels(R const&&, int,  // the devices must outlive it; keep them in a variable
+                  channel_options const& = {}) = delete;
 
   std::shared_ptr<detail::device_team<D> const> const& team() const { return team_; }
   int size() const { return map_.ranks; }

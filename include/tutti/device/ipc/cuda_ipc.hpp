@@ -85,6 +85,8 @@ class cuda_ipc {
     calls_.emplace(comm, on, arena_bytes, where);
     if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
   }
+  cuda_ipc(communicator<Transport>&, D const&&,  // the device must outlive the ranks; keep it in a variable
+           std::size_t = usual_arena, std::source_location = {}) = delete;
 
   // Waits for the continuations of its works, at most for TUTTI_TIMEOUT, and not during an exception.
   ~cuda_ipc() { works_.close(usual_timeout()); }

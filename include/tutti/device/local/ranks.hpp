@@ -63,6 +63,11 @@ class cuda_local {
   cuda_local(std::type_identity_t<std::span<D const>> on, int ranks)
     requires std::is_same_v<Reach, detail::several_devices>
       : cuda_local(std::make_shared<detail::device_team<D> const>(on), ranks, nullptr) {}
+  cuda_local(D const&&, int)  // the device must outlive the ranks; keep it in a variable
+    requires std::is_same_v<Reach, detail::one_device>
+  = delete;
+  template <detail::temporary_list R>
+  cuda_local(R const&&, int) = delete;  // the devices must outlive the ranks; keep them in a variable
   explicit cuda_local(device_channels<D, Reach>& channels) : cuda_local(channels.team(), channels.size(), &channels) {}
 
   int size() const { return ranks_; }

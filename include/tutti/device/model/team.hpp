@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,10 @@
 #include "tutti/device/model/device.hpp"
 
 namespace tutti::detail {
+// A list that is gone when the call that was given it ends.
+template <class R>
+concept temporary_list = std::ranges::contiguous_range<R> && !std::ranges::borrowed_range<R>;
+
 template <device D>
 struct team_streams {};
 

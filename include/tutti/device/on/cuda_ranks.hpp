@@ -275,5 +275,8 @@ template <class D, transport Transport>
                                           std::source_location where = std::source_location::current()) {
   return {comm, device, how, where};
 }
+template <class D, transport Transport>
+void on(communicator<Transport>&, D const&&,  // the device must outlive the ranks; keep it in a variable
+        on_options<D> const& = {}, std::source_location = {}) = delete;
 
 }  // namespace tutti

@@ -54,6 +54,8 @@ class cuda_staged {
         slice_(how.slice),
         hands_over_(detail::agree_on_staging(comm, how, where)),
         area_(detail::make_staging_area(comm, on, how, !hands_over_, where)) {}
+  cuda_staged(communicator<Transport>&, D const&&,  // the device must outlive the ranks; keep it in a variable
+              staging const& = {}, std::source_location = {}) = delete;
 
   int rank() const noexcept { return comm_->rank(); }
   int size() const noexcept { return comm_->size(); }
