@@ -74,6 +74,10 @@ def check_reductions(rank, ranks):
         data = parts[rank].clone()
         dist.reduce(data, root, dist.ReduceOp.MAX)
         expect(data, fold(parts, dist.ReduceOp.MAX) if rank == root else parts[rank], "reduce")
+        number = torch.full((2,), complex(1, rank))
+        dist.reduce(number, root)
+        if rank == root:
+            expect(number, torch.full((2,), complex(ranks, ranks * (ranks - 1) / 2)), "reduce of complex")
 
     blocks = [[of_rank(r + q, 50) for q in range(ranks)] for r in range(ranks)]
     mine = fold([row[rank] for row in blocks], dist.ReduceOp.SUM)

@@ -298,7 +298,7 @@ backend::work_handle backend::allreduce_coalesced(tensors& data, c10d::Allreduce
 backend::work_handle backend::reduce(tensors& data, c10d::ReduceOptions const& o) {
   return begin(c10d::OpType::REDUCE, "tutti:reduce", data, o.timeout, [&](auto& comm, auto const& with, auto& call) {
     at::Tensor const t = staging(call).in_place(only(data));
-    call.works.push_back(start_reduce(comm, t, o.reduceOp, static_cast<int>(o.rootRank), with));
+    call.works.push_back(start_reduce(comm, reals(t, o.reduceOp), o.reduceOp, static_cast<int>(o.rootRank), with));
   });
 }
 
