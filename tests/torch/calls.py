@@ -365,6 +365,8 @@ def check_refused(rank, ranks):
     expect_error("share their memory", lambda: dist.all_reduce(torch.ones(1).expand(3)))
     uneven = [torch.ones(r) for r in range(1, ranks + 1)]
     expect_error("all_gather has 5 elements, but", lambda: dist.all_gather_into_tensor(torch.ones(5), torch.ones(3)))
+    expect_error(f"output {rank} of all_gather has 2 elements, but the input of this rank has 3",
+                 lambda: dist.all_gather([torch.ones(2) for _ in range(ranks)], torch.ones(3)))
     if ranks > 1:
         expect_error("reduce_scatter of tensors of 2 and 1 elements", lambda: dist.reduce_scatter(torch.ones(1), uneven))
         if rank == 0:

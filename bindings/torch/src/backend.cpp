@@ -147,6 +147,9 @@ at::Tensor reals(at::Tensor const& t, c10d::ReduceOp const& op) {
 
 void gather_to_all(communicator& comm, tutti::options const& with, call& of, std::vector<at::Tensor> const& out,
                    at::Tensor const& in) {
+  auto const own = static_cast<std::size_t>(comm.rank());
+  TORCH_CHECK(out[own].numel() == in.numel(), "tutti: output ", own, " of all_gather has ", out[own].numel(),
+              " elements, but the input of this rank has ", in.numel(), "; pass tensors of one size");
   staging stage(of);
   at::Tensor const from = stage.input(in), to = stage.outputs(out);
   auto const counts = sizes_of(out);
