@@ -374,10 +374,11 @@ def check_refused(rank, ranks):
     if ranks > 1:
         group, slow = dist.new_group(), dist.new_group(timeout=datetime.timedelta(seconds=5))
         dist.barrier()  # all have them
-        expect_error("ranks disagree in call #1",
-                     lambda: dist.all_reduce(torch.ones(2 + rank % 2), group=group))
+        expect_error("ranks disagree in call #1", lambda: dist.all_reduce(torch.ones(2 + rank % 2), group=group))
+        expect_error("with tensors of sizes and types that match; this group is closed", lambda: dist.barrier(group))
         if rank == 0:
             expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
+            expect_error("pass a longer timeout to init_process_group or new_group", lambda: dist.barrier(slow))
     data = torch.ones(1)
     dist.all_reduce(data)  # the whole still works
     expect(data, torch.tensor([float(ranks)]), "all_reduce after errors of groups")

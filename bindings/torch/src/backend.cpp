@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "drivers.hpp"
+#include "errors.hpp"
 #include "interpreter.hpp"
 #include "tutti/launch/meeting.hpp"
 
@@ -245,6 +246,13 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
                                     std::chrono::milliseconds timeout, Start&& start) {
   std::shared_ptr<group> of;
   std::shared_ptr<call> one;
+  // What has been started continues, and uses the tensors, but nobody gets results.
+  auto const drop = [&] {
+    one->finish = {};
+    one->results.clear();
+    one->note_started();
+    if (one->works.empty()) of->disown(*one);
+  };
   {
     std::lock_guard const lock(starting_);
     of = group_;
@@ -254,13 +262,12 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
     tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout};
     at::AutoDispatchBelowADInplaceOrView const below_autograd;
     try {
-      throwing_backend_errors([&] { start(of->comm, o, *one); });
+      start(of->comm, o, *one);
+    } catch (tutti::error const& e) {
+      drop();
+      throw backend_error(e);
     } catch (...) {
-      // What has been started continues, and uses the tensors, but nobody gets results.
-      one->finish = {};
-      one->results.clear();
-      one->note_started();
-      if (one->works.empty()) of->disown(*one);
+      drop();
       throw;
     }
     one->note_started();

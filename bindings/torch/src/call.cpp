@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "errors.hpp"
+
 namespace tutti_torch {
 namespace {
 
-// What torch.distributed throws: torch.distributed.DistBackendError.
 std::exception_ptr as_backend_error(std::exception_ptr const& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (tutti::error const& e) {
-    return std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, __LINE__}, e.what()));
+    return std::make_exception_ptr(backend_error(e));
   } catch (...) {
     return thrown;
   }
