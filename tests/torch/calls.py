@@ -379,6 +379,8 @@ def check_refused(rank, ranks):
         if rank == 0:
             expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
             expect_error("pass a longer timeout to init_process_group or new_group", lambda: dist.barrier(slow))
+    expect_error("rank 0 has not created the group in time",
+                 lambda: tutti_torch._backend.create(dist.HashStore(), 1, 2, datetime.timedelta(seconds=1), []))
     data = torch.ones(1)
     dist.all_reduce(data)  # the whole still works
     expect(data, torch.tensor([float(ranks)]), "all_reduce after errors of groups")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Rank 1 is killed while the others train; each of them gets an error that names it, also where it waits for a future."""
+"""Rank 1 is killed while the others train; each of them gets an error that names it, also where it waits for a future or creates a
+group."""
 import os
 import signal
+import time
 
 import torch
 import torch.distributed as dist
@@ -35,3 +37,8 @@ expect_loss(lambda: train(net))                                                 
 expect_loss(lambda: dist.all_reduce(torch.ones(5)))                                  # the group stays closed
 expect_loss(lambda: dist.all_reduce(torch.ones(100_000), group=second))              # another group of the same ranks
 expect_loss(lambda: dist.all_reduce(torch.ones(5), group=second, async_op=True).wait())
+expect_loss(lambda: dist.new_group())                                                # nobody waits for its timeout
+store = dist.distributed_c10d._get_default_store()  # which ends with rank 0
+store.add("done", 1)
+while rank == 0 and store.add("done", 0) < dist.get_world_size() - 1:
+    time.sleep(0.01)

@@ -12,12 +12,14 @@
 #include <atomic>
 #include <functional>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "drivers.hpp"
 #include "errors.hpp"
 #include "interpreter.hpp"
 #include "tutti/launch/meeting.hpp"
+#include "tutti/transport/absence.hpp"
 
 namespace tutti_torch {
 namespace {
@@ -189,16 +191,55 @@ std::string machine() {
   return host;
 }
 
-template <class F>
-void throwing_backend_errors(F&& f) {
-  try {
-    f();
-  } catch (tutti::error const& e) {
-    TORCH_CHECK_WITH(DistBackendError, false, e.what());
-  }
+std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
+
+constexpr std::chrono::milliseconds longest_pause(20);  // between two looks into the store
+
+// The group of all ranks, while there is one.
+std::weak_ptr<group>& world() {
+  static std::weak_ptr<group> one;
+  return one;
 }
 
-std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
+// Under a name that rank 0 leaves in the store. `members` are the ranks in the group of all.
+communicator meet(c10d::Store& store, int rank, int size, tutti::detail::countdown& until,
+                  std::vector<int> const& members) {
+  auto const gone = [&, all = world().lock()](int r) {
+    if (!all || members.empty()) return false;
+    auto const& ranks = all->comm.engine().transport();
+    int const member = members[static_cast<std::size_t>(r)];
+    return ranks.lost(member) || ranks.left(member);
+  };
+  static constexpr char way_out[] =
+      "let all its ranks create the group, or pass a longer timeout to init_process_group or new_group";
+  static std::atomic<int> groups{0};
+  std::string const here = machine(), key = "tutti/meeting";
+  if (rank == 0)
+    store.set(key, here + '\n' +
+                       tutti::detail::join(
+                           {"torch-", static_cast<int>(::getpid()), "-", ++groups, "-", std::random_device()()}));
+  for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
+    for (int r = 0; r < size; ++r)
+      if (r != rank && gone(r)) throw tutti::detail::rank_gone(rank, r);
+    if (store.check({key})) break;
+    if (until.passed())
+      throw tutti::error({.code = tutti::error_code::timeout,
+                          .rank = rank,
+                          .peer = 0,
+                          .what = "rank 0 has not created the group in time",
+                          .way_out = way_out});
+    std::this_thread::sleep_for(pause);
+  }
+  std::string const found = text_of(store.get(key));
+  std::string const there = found.substr(0, found.find('\n'));
+  TORCH_CHECK(there == here, "tutti: rank ", rank, " is on ", here, ", but rank 0 is on ", there,
+              "; this backend communicates through shared memory, so start all ranks on one machine");
+  communicator met = tutti::detail::meet_as_rank(found.substr(there.size() + 1), rank, size, until, {},
+                                                 {.gone = gone, .way_out = way_out, .watch_all = true});
+  // All have read it. A later group of the same store must not.
+  if (rank == 0) store.deleteKey(key);
+  return met;
+}
 
 }  // namespace
 
@@ -215,30 +256,17 @@ double premultiplier(c10d::ReduceOp const& op) {
   return more->tensor_factor.defined() ? more->tensor_factor.item<double>() : more->double_factor;
 }
 
-backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout)
+backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout,
+                 std::vector<int> const& members)
     : Backend(rank, size), timeout_(timeout) {
-  if (size == 1) {
-    group_ = std::make_shared<group>(communicator(std::make_unique<tutti::shm>()));
-    return;
-  }
-  static std::atomic<int> groups{0};
-  std::string const here = machine(), key = "tutti/meeting";
-  if (rank == 0)
-    store->set(key, here + '\n' +
-                        tutti::detail::join(
-                            {"torch-", static_cast<int>(::getpid()), "-", ++groups, "-", std::random_device()()}));
-  store->wait({key}, timeout);
-  std::string const found = text_of(store->get(key));
-  std::string const there = found.substr(0, found.find('\n'));
-  TORCH_CHECK(there == here, "tutti: rank ", rank, " is on ", here, ", but rank 0 is on ", there,
-              "; this backend communicates through shared memory, so start all ranks on one machine");
-  throwing_backend_errors([&] {
+  try {
     tutti::detail::countdown until(timeout);
-    group_ =
-        std::make_shared<group>(tutti::detail::meet_as_rank(found.substr(there.size() + 1), rank, size, until, {}));
-  });
-  // All have read it. A later group of the same store must not.
-  if (rank == 0) store->deleteKey(key);
+    group_ = std::make_shared<group>(size == 1 ? communicator(std::make_unique<tutti::shm>())
+                                               : meet(*store, rank, size, until, members));
+  } catch (tutti::error const& e) {
+    TORCH_CHECK_WITH(DistBackendError, false, e.what());
+  }
+  if (members.empty()) world() = group_;
 }
 
 template <class Start>
@@ -501,10 +529,10 @@ void backend::shutdown() {
 namespace {
 
 c10::intrusive_ptr<c10d::Backend> create(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size,
-                                         std::chrono::duration<float> timeout) {
+                                         std::chrono::duration<float> timeout, std::vector<int> const& members) {
   without_interpreter_lock const others_run;
-  return c10::make_intrusive<backend>(store, rank, size,
-                                      std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+  return c10::make_intrusive<backend>(store, rank, size, std::chrono::duration_cast<std::chrono::milliseconds>(timeout),
+                                      members);
 }
 
 }  // namespace
@@ -517,5 +545,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     tutti_torch::stop_driving();
   });
   m.def("create", &tutti_torch::create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
-        pybind11::arg("timeout"));
+        pybind11::arg("timeout"), pybind11::arg("members"));
 }

@@ -23,8 +23,9 @@ class backend : public c10d::Backend {
   using tensors = std::vector<at::Tensor>;
   using work_handle = c10::intrusive_ptr<c10d::Work>;
 
-  // All ranks of the group create it. They meet under a name that rank 0 leaves in the store.
-  backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout);
+  // All ranks of the group create it. `members` are their ranks in the group of all, or nothing if it is that group.
+  backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout,
+          std::vector<int> const& members);
   ~backend() override { shutdown(); }
 
   std::string const getBackendName() const override { return "tutti"; }

@@ -12,5 +12,11 @@ import torch.distributed
 
 from . import _backend
 
-torch.distributed.Backend.register_backend("tutti", _backend.create, devices=["cpu"])
+
+
+def _create(of, options):
+    return _backend.create(of.store, of.group_rank, of.group_size, of.timeout, of.global_ranks_in_group)
+
+
+torch.distributed.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
 atexit.register(_backend.stop_driving)
