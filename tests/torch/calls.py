@@ -379,6 +379,12 @@ def check_refused(rank, ranks):
         if rank == 0:
             expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
             expect_error("pass a longer timeout to init_process_group or new_group", lambda: dist.barrier(slow))
+        left = dist.new_group()
+        if rank == 1:
+            expect_error("no reduction by BAND", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, left))
+            dist.destroy_process_group(left)
+        else:
+            expect_error("no reduction by BAND of tensors of type Float", lambda: dist.all_reduce(torch.ones(2), group=left))
     expect_error("rank 0 has not created the group in time",
                  lambda: tutti_torch._backend.create(dist.HashStore(), 1, 2, datetime.timedelta(seconds=1), []))
     data = torch.ones(1)

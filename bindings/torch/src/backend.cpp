@@ -12,6 +12,8 @@
 #include <atomic>
 #include <functional>
 #include <random>
+#include <source_location>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -191,6 +193,14 @@ std::string machine() {
   return host;
 }
 
+// For the ranks that wait for a call that this one was refused, if it then leaves.
+tutti::error refusal(std::exception const& e, std::source_location where = std::source_location::current()) {
+  auto const* const of_torch = dynamic_cast<c10::Error const*>(&e);
+  std::string_view what = of_torch != nullptr ? of_torch->what_without_backtrace() : e.what();
+  if (what.starts_with("tutti: ")) what.remove_prefix(7);
+  return tutti::error({.code = tutti::error_code::bad_argument, .what = std::string(what), .where = where});
+}
+
 std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
 
 constexpr std::chrono::milliseconds longest_pause(20);  // between two looks into the store
@@ -294,8 +304,9 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
     } catch (tutti::error const& e) {
       drop();
       throw backend_error(e);
-    } catch (...) {
+    } catch (std::exception const& e) {
       drop();
+      of->comm.engine().note_refusal(refusal(e));
       throw;
     }
     one->note_started();
