@@ -150,6 +150,11 @@ TEST_CASE("a damaged checkpoint is refused by name, and the one before is used")
   });
   check("shard-1 belongs to another checkpoint",
         [&] { fs::copy_file(older / "shard-1", newest / "shard-1", fs::copy_options::overwrite_existing); });
+  check("shard-0 belongs to another checkpoint, or is another shard of this one", [&] {
+    fs::rename(newest / "shard-0", newest / "other");
+    fs::rename(newest / "shard-1", newest / "shard-0");
+    fs::rename(newest / "other", newest / "shard-1");
+  });
   check("cannot read", [&] { fs::remove(newest / "shard-1"); });
   check("is not a file", [&] {
     fs::remove(newest / "shard-1");

@@ -176,10 +176,11 @@ TUTTI_INLINE void checkpoint_folder::check_shard(std::uint64_t number, manifest 
   auto const refuse_file = [&](std::string const& what) {
     throw error({.code = error_code::system, .what = join({path, " ", what})});
   };
+  if (found.bytes >= head.size() && std::string_view(head.data(), head.size()) != contents.head(shard))
+    refuse_file("belongs to another checkpoint, or is another shard of this one");
   if (found.bytes != right.bytes)
     refuse_file(join({found.bytes < right.bytes ? "is truncated: it has " : "has ", found.bytes, " bytes instead of ",
                       right.bytes}));
-  if (std::string_view(head.data(), head.size()) != contents.head(shard)) refuse_file("belongs to another checkpoint");
   if (found.checksum != right.checksum) refuse_file("is corrupted: its checksum is wrong");
 }
 
