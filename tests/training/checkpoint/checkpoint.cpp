@@ -307,8 +307,18 @@ TEST_CASE("a folder that cannot be used is an error on all ranks") {
          })) {
       CHECK(e.code() == error_code::system);
       CHECK(contains(e, "rank 0: cannot create " + (at.path() / folder).string() + ": No"));
-      CHECK(contains(e, "the space on its disk, and that no other job saves to it"));
+      CHECK(contains(e, "create the folder above it, or name another one"));
     }
+  for (error const& e : errors_of(3, [&](auto& comm) {
+         training::checkpoints saved(at.path() / "file");
+         load_step(comm, saved);
+       })) {
+    CHECK(e.code() == error_code::system);
+    CHECK(contains(e, "cannot read " + (at.path() / "file").string() + ": Not a directory"));
+    CHECK(contains(e, "name a folder: this, or what is above it, is a file"));
+  }
+  CHECK_NOTHROW(expect_error(error_of([&] { return training::checkpoints("").folder(); }), error_code::bad_argument,
+                             "the folder of checkpoints has no name"));
 }
 
 TEST_CASE("at least one checkpoint is kept") {

@@ -226,6 +226,22 @@ TEST_CASE("ranks that are to take different numbers of steps are refused") {
   });
 }
 
+TEST_CASE("a folder that cannot be used is found before the first step") {
+  temporary_folder const at;
+  std::string const folder = at.path() / "none/run";
+  run_threads(2, [&](auto& comm) {
+    training::elastic_loop loop(std::move(comm), {.checkpoint_every = 5, .folder = folder});
+    int sum = 0, steps = 0;
+    expect_error(error_of([&] {
+                   loop.run(
+                       3, [&](auto&) { return std::vector{training::replicated("sum", sum)}; },
+                       [&](auto&, std::uint64_t) { ++steps; });
+                 }),
+                 error_code::system, "rank 0: cannot create " + folder);
+    expect(steps == 0, "a step was taken");
+  });
+}
+
 TEST_CASE("arrays of single ranks are refused") {
   training::elastic_loop alone(communicator<shm>(std::make_unique<shm>()));
   std::vector<int> own(3);

@@ -127,10 +127,12 @@ struct resumed {
 //   if (step % 100 == 0) saved.save(comm, step, state);
 class checkpoints {
  public:
-  // Throws error: bad_argument if options.keep is less than 1.
+  // Throws error: bad_argument if options.keep is less than 1, or the folder has no name.
   explicit checkpoints(std::string folder, checkpoint_options options = {},
                        std::source_location where = std::source_location::current())
       : folder_(std::move(folder)), options_(options) {
+    if (folder_.path().empty())
+      tutti::detail::refuse(-1, "the folder of checkpoints has no name", "name one that all ranks can reach", where);
     if (options.keep < 1)
       tutti::detail::refuse(-1, tutti::detail::join({"checkpoint_options::keep is ", options.keep}),
                             "keep at least 1 checkpoint: the one that was just saved", where);

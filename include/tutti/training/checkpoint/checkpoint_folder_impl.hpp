@@ -78,6 +78,8 @@ TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers() const {
     std::from_chars(name.data() + checkpoint_prefix.size(), name.data() + name.size(), number);
     if (name == checkpoint_name(number)) out.push_back(number);
   });
+  if (!found && errno == ENOTDIR)
+    throw_system(join({"cannot read ", path_}), "name a folder: this, or what is above it, is a file", ENOTDIR);
   if (!found && errno != ENOENT) throw_system(join({"cannot read ", path_}), "check its permissions");
   std::ranges::sort(out, std::greater{});
   return out;

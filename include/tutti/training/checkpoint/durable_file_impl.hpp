@@ -39,7 +39,11 @@ TUTTI_INLINE void make_folder(std::string const& path) {
 }
 
 TUTTI_INLINE void make_durable_folder(std::string const& path) {
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) cannot("create", path);
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+    int const reason = errno;
+    if (reason != ENOENT && reason != ENOTDIR) cannot("create", path);
+    throw_system(join({"cannot create ", path}), "create the folder above it, or name another one", reason);
+  }
   std::size_t const last = path.find_last_not_of('/'), slash = path.substr(0, last + 1).rfind('/');
   flush_folder(slash == path.npos ? "." : path.substr(0, slash + 1));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/checkpoint/checkpoint.hpp"
+#include "tutti/training/checkpoint/durable_file.hpp"
 #include "tutti/training/elastic/elastic_options.hpp"
 #include "tutti/training/elastic/snapshots.hpp"
 #include "tutti/training/elastic/standing.hpp"
@@ -28,8 +30,10 @@ namespace tutti::detail {
 template <class Transport>
 class elastic_state {
  public:
-  explicit elastic_state(training::elastic_options const& options)
-      : options_(options), checkpoints_(options.folder, {.keep = options.keep}) {}
+  explicit elastic_state(training::elastic_options const& options) : options_(options) {
+    if (!options.folder.empty())
+      checkpoints_.emplace(options.folder, training::checkpoint_options{.keep = options.keep});
+  }
 
   std::uint64_t step = 0;        // completed
   std::uint64_t generation = 0;  // of the group
@@ -78,10 +82,11 @@ class elastic_state {
       snapshots_.keep_only(when);
       step = when.step;
       restore_snapshot(comm, when, where);
-    } else if (!options_.folder.empty() && load(comm, where)) {
-      return;
     } else {
-      send_replicated(comm, 0, where);
+      do_everywhere(comm, where, [&] {
+        if (comm.is_main() && options_.checkpoint_every > 0) make_durable_folder(options_.folder);
+      });
+      if (!load(comm, where)) send_replicated(comm, 0, where);
     }
   }
 
@@ -110,7 +115,7 @@ class elastic_state {
 
   // Collective. A checkpoint of the state after `step`.
   void save(communicator<Transport>& comm, std::source_location where) {
-    checkpoints_.save(comm, step, arrays_, where);
+    checkpoints_->save(comm, step, arrays_, where);
     saved = step;
   }
   bool should_save() const {
@@ -124,7 +129,8 @@ class elastic_state {
 
   // Whether there was a checkpoint.
   bool load(communicator<Transport>& comm, std::source_location where) {
-    restored = checkpoints_.load(comm, arrays_, where);
+    if (!checkpoints_) return false;
+    restored = checkpoints_->load(comm, arrays_, where);
     if (restored.found) step = saved = restored.step;
     return restored.found;
   }
@@ -190,7 +196,7 @@ class elastic_state {
 
   // A rank and the one that guards its parts have ended at once.
   void restore_lost_parts(communicator<Transport>& comm, std::vector<int> const& lost, std::source_location where) {
-    if (!options_.folder.empty() && load(comm, where)) return;
+    if (load(comm, where)) return;
     throw error(
         {.code = error_code::system,
          .rank = comm.rank(),
@@ -201,7 +207,7 @@ class elastic_state {
   }
 
   training::elastic_options const& options_;
-  training::checkpoints checkpoints_;
+  std::optional<training::checkpoints> checkpoints_;  // if there is a folder
   snapshots snapshots_;
   std::vector<training::saved_array> arrays_;
   std::string lines_;                  // about each of them
