@@ -161,12 +161,27 @@ TEST_CASE("a rank is lost together with the one that guards its parts") {
     temporary_folder const at;
     check_losses(5, both, {.checkpoint_every = 4, .folder = at.path() / "run"});
   }
-  SUBCASE("without a checkpoint, all survivors say what is lost") {
-    shared_with_forks<toy_end> ends(5);
-    std::string const wrong = toy_job{.ranks = 5, .kills = both}.run(ends.all(), [&](int r, int status) {
-      return r == 1 || r == 2 ? was_killed(status) : ended_with(status, error_code::system);
+  auto const check_all_say = [&](training::elastic_options const& options, std::string const& words) {
+    toy_job const job{.ranks = 5, .kills = both, .options = [&](int) { return options; }};
+    std::string const name = toy_job::new_name();
+    std::vector<pid_t> processes;
+    for (int r = 0; r < 5; ++r)
+      processes.push_back(fork_rank(name, r, 5, "60", [&] {
+        toy_end end{};
+        error const thrown = error_of([&] { return job.be_process(r, end), 0; });
+        expect_error(thrown, error_code::system, "of arrays that are divided are lost");
+        expect(contains(thrown, words), thrown.what());
+      }));
+    std::string const wrong = end_of_ranks(processes, std::chrono::seconds(100), [](int r, int status) {
+      return r == 1 || r == 2 ? was_killed(status) : status == 0;
     });
     CHECK_MESSAGE(wrong.empty(), wrong);
+  };
+  SUBCASE("without a checkpoint, all survivors say what is lost") { check_all_say({}, "; write checkpoints"); }
+  SUBCASE("before the first checkpoint, they say that there is none") {
+    temporary_folder const at;
+    std::string const folder = at.path() / "run";
+    check_all_say({.checkpoint_every = 100, .folder = folder}, "there is no checkpoint in " + folder + " yet");
   }
 }
 

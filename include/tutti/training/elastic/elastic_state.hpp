@@ -197,12 +197,16 @@ class elastic_state {
   // A rank and the one that guards its parts have ended at once.
   void restore_lost_parts(communicator<Transport>& comm, std::vector<int> const& lost, std::source_location where) {
     if (load(comm, where)) return;
+    bool const saves = options_.checkpoint_every > 0;
     throw error(
         {.code = error_code::system,
          .rank = comm.rank(),
          .what = join({"the parts of rank ", list_of(lost),
-                       " of arrays that are divided are lost, because the next rank, which had a copy, was lost too"}),
-         .way_out = "write checkpoints (elastic_options::checkpoint_every, folder), to which the ranks can return",
+                       " of arrays that are divided are lost, because the next rank, which had a copy, was lost too",
+                       saves ? join({"; there is no checkpoint in ", options_.folder, " yet"}) : ""}),
+         .way_out =
+             saves ? "start the job again, or save more often (elastic_options::checkpoint_every)"
+                   : "write checkpoints (elastic_options::checkpoint_every, folder), to which the ranks can return",
          .where = where});
   }
 
