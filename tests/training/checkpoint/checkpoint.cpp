@@ -321,6 +321,24 @@ TEST_CASE("a folder that cannot be used is an error on all ranks") {
                              "the folder of checkpoints has no name"));
 }
 
+TEST_CASE("a checkpoint whose shards another job removes before it is complete does not exist") {
+  using tutti::detail::manifest;
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  tutti::detail::checkpoint_folder folder(at.path());
+  std::uint64_t const number = folder.begin();
+  manifest contents{.identity = 1, .step = 2};
+  for (std::size_t s = 0; s < 2; ++s) {
+    auto const [bytes, checksum] = folder.write_shard(number, contents, s, {});
+    contents.shards.push_back({bytes, checksum});
+  }
+  fs::remove(at.path() / "checkpoint-000002/shard-1");
+  error const thrown = error_of([&] { return folder.finish(number, contents, 3), 0; });
+  CHECK_NOTHROW(expect_error(thrown, error_code::system, "checkpoint-000002/shard-1 is gone"));
+  CHECK(contains(thrown, "let only one job at a time save to this folder"));
+  CHECK(load_alone(at.path()).step == 10);
+}
+
 TEST_CASE("at least one checkpoint is kept") {
   for (int const keep : {0, -1})
     CHECK_NOTHROW(expect_error(error_of([&] { return training::checkpoints("run", {.keep = keep}).folder(); }),

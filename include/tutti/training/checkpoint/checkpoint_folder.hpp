@@ -30,7 +30,8 @@ class checkpoint_folder {
   // Removes what checkpoints that were never finished have left, and creates a folder for a new one. Throws if no number is higher
   // than those of the others.
   [[gnu::cold]] std::uint64_t begin();
-  // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay.
+  // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay. Throws if a shard has been
+  // removed meanwhile.
   [[gnu::cold]] void finish(std::uint64_t number, manifest const& contents, int keep);
   // Removes the files of a checkpoint; whenever this is interrupted, it is either intact or does not exist. Its folder keeps the number
   // taken until there is a higher one.
@@ -53,6 +54,7 @@ class checkpoint_folder {
  private:
   std::vector<std::uint64_t> numbers() const;  // of all folders, the newest first
   bool exists(std::uint64_t number) const;
+  void expect_shard(std::uint64_t number, std::size_t shard) const;
   void remove(std::uint64_t number) const noexcept;
 
   std::string path_;

@@ -118,10 +118,21 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
          .way_out = "save fewer arrays, or give them shorter names"});
   std::array const parts{std::as_bytes(std::span(text))};
   write_durably(path_of(number), manifest_name, parts);
+  for (std::size_t s = 0; s < contents.shards.size(); ++s) expect_shard(number, s);
   flush_folder(path_);
   int newer = 0;
   for (std::uint64_t const one : list())
     if (!refused_.contains(one) && ++newer > keep) remove(one);
+}
+
+// begin() of another job takes a checkpoint that has no manifest yet for one that was never finished.
+TUTTI_INLINE void checkpoint_folder::expect_shard(std::uint64_t number, std::size_t shard) const {
+  std::string const path = join({path_of(number), "/", shard_name(shard)});
+  if (::access(path.c_str(), F_OK) == 0) return;
+  int const reason = errno;
+  remove_files(number);
+  throw_system(join({path, " is gone, although it has just been written"}),
+               "let only one job at a time save to this folder: another one seems to have removed the file", reason);
 }
 
 TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept try {
