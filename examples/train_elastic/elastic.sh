@@ -27,4 +27,6 @@ for member in 0 2; do
   heard $member "member $member kills itself in step 20" "healthy -> failed, after step 19: " "failed -> recovering" \
     "recovering -> healthy" "4 ranks have completed 120 steps" "one process alone has the same weights, bit for bit"
 done
+said=$("$program" --ranks 1 --kill 0 --at 2 --steps 4 2>&1)  # nobody is left to complete the training
+[ $? -eq 1 ] || { printf 'expected exit code 1, and\n%s\n' "$said"; failed=1; }
 exit $failed
