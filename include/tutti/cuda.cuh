@@ -4,10 +4,6 @@
 
 #include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
 
-#if !defined(__CUDACC__)
-#include <tutti/cuda.cuh is for sources that nvcc compiles; call the functions in them from this one>
-#endif
-
 #include "tutti/device/cuda/devices.cuh"
 #include "tutti/device/cuda/nvtx.cuh"
 #include "tutti/device/cuda/runtime.cuh"

@@ -380,6 +380,7 @@ def check_refused(rank, ranks):
             expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
             expect_error("pass a longer timeout to init_process_group or new_group", lambda: dist.barrier(slow))
         left = dist.new_group()
+        dist.barrier()  # all have it
         if rank == 1:
             expect_error("no reduction by BAND", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, left))
             dist.destroy_process_group(left)

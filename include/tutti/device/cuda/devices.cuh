@@ -2,6 +2,11 @@
 // The GPUs that this process sees, and which of them a rank uses.
 #pragma once
 
+// First in tutti/cuda.cuh, so a compiler that cannot compile its kernels prints this line alone.
+#if !defined(__CUDACC__)
+#include <only nvcc compiles sources that include tutti/cuda.cuh: call the functions in them from this source>
+#endif
+
 #include <cuda_runtime.h>
 #include <vector>
 
