@@ -102,5 +102,23 @@ void call(communicator<loopback>& comm, std::span<float> data, std::vector<std::
   device_channels const channels(sharing_stand_in(0), 4);
 #elif TUTTI_CASE == 21  // expect: the devices must outlive it
   device_channels const channels_of_temporaries(make_devices(), 4);
+#elif TUTTI_CASE == 22  // expect: no form of this call for ranks of devices takes these arguments
+  all_reduce(ranks, data, [](float a) { return a; });
+#elif TUTTI_CASE == 23  // expect: no form of this call for ranks of devices takes these arguments
+  static_cast<void>(all_reduce(ranks, 3.0f));
+#elif TUTTI_CASE == 24  // expect: no form of this call for ranks of devices takes these arguments
+  all_reduce(local, data);
+#elif TUTTI_CASE == 25  // expect: the output is const
+  broadcast(ranks, std::span<float const>());
+#elif TUTTI_CASE == 26  // expect: the output is const
+  recv(ranks, std::span<float const>(), 1);
+#elif TUTTI_CASE == 27  // expect: the output is const
+  all_reduce(local, std::vector<std::span<float const>>());
+#elif TUTTI_CASE == 28  // expect: the output is const
+  all_reduce(ranks, std::vector<std::span<float const>>());
+#elif TUTTI_CASE == 29  // expect: by_rows and wire cannot be combined
+  all_reduce(ranks, data, by_rows(wire<bfloat16>(sum{}), 10, rms_norm{}));
+#elif TUTTI_CASE == 30  // expect: by_rows and wire cannot be combined
+  all_reduce(ranks, data, wire<bfloat16>(by_rows(sum{}, 10, rms_norm{})));
 #endif
 }

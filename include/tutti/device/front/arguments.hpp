@@ -164,6 +164,8 @@ void hand_over_reduction(R& ranks, request const& what, call_buffers<In, Out> co
 
 template <class Buffer>
 auto elements_of(Buffer& buffer) {
+  static_assert(!std::is_const_v<std::remove_pointer_t<decltype(device_data(buffer))>>,
+                "the output is const; pass an array of device memory that can be written to");
   return std::span(device_data(buffer), buffer.size());
 }
 template <class Buffer>

@@ -78,12 +78,20 @@ inline constexpr bool has_long_double = std::is_same_v<T, long double>;
 template <template <class> class Of, class T>
 inline constexpr bool has_long_double<Of<T>> = has_long_double<T>;
 
+template <class>
+inline constexpr bool has_rows_and_wire = false;
+template <class Wire, class How, class Epilogue>
+inline constexpr bool has_rows_and_wire<row_wise<on_wire<Wire, How>, Epilogue>> = true;
+template <class Wire, class How, class Epilogue>
+inline constexpr bool has_rows_and_wire<on_wire<Wire, row_wise<How, Epilogue>>> = true;
+
 // An operation, or one with more around it, on elements.
 template <class Op, class... Elements>
 consteval void expect_usable_on_devices() {
   static_assert(!has_function_of_host<Op>,
                 "devices cannot call a function by its address on the host; pass a __host__ __device__ function object "
                 "or lambda that calls it");
+  static_assert(!has_rows_and_wire<Op>, "by_rows and wire cannot be combined; leave one of them out");
   static_assert(!(has_long_double<Elements> || ...), "devices have no long double; convert the elements to double");
 }
 

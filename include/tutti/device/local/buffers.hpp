@@ -74,6 +74,8 @@ std::size_t size_of_buffer(side s, int rank, int ranks, Blocks const& blocks) {
 template <collective C, class Element, device D, class Buffers, class SizeOf>
 std::vector<Element*> addresses(device_team<D> const& team, side s, Buffers& buffers, int ranks, int root,
                                 SizeOf const& size_of, std::source_location where) {
+  static_assert(std::is_const_v<Element> || !std::is_const_v<std::remove_pointer_t<decltype(device_data(buffers[0]))>>,
+                "the output is const; pass arrays of device memory that can be written to");
   holdings const held = s == side::input ? row_of(C).input : row_of(C).output;
   int const expected = held.others == holding::none ? 1 : ranks;
   auto const passed = static_cast<std::size_t>(buffers.size());

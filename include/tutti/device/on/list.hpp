@@ -27,8 +27,10 @@ template <class List>
 auto device_pieces_of(List& list) {
   using T = device_list_element<List>;
   std::vector<piece<T>> out;
-  for (auto&& array : list)
-    out.push_back({device_data(array), device_data(array), static_cast<std::size_t>(array.size())});
+  for (auto&& array : list) {
+    std::span<T> const its = elements_of(array);
+    out.push_back({its.data(), its.data(), its.size()});
+  }
   return out;
 }
 
