@@ -65,6 +65,21 @@ struct greatest_of_bfloat16 {  // whose accumulator is float
 };
 static_assert(has_identity<greatest_of_bfloat16, accumulator_for<greatest_of_bfloat16, bfloat16>>);
 
+struct with_own_members {
+  std::string name;
+  double commutative, at_once;
+  float operator()(float a, float b) const { return a + b; }
+};
+static_assert(!is_commutative<with_own_members> && !combines_at_once<with_own_members> &&
+              name_of<with_own_members>().ends_with("with_own_members"));
+struct with_enumerators {
+  enum { commutative = 1, at_once = 1 };
+  static constexpr char const* name = "with_enumerators";
+  float operator()(float a, float b) const { return a + b; }
+};
+static_assert(is_commutative<with_enumerators> && combines_at_once<with_enumerators> &&
+              name_of<with_enumerators>() == "with_enumerators");
+
 template <class T>
 constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();
 

@@ -112,21 +112,16 @@ template <template <class> class Op, class T>
 inline constexpr bool standard_operation<Op<T>> = is_standard(
     type_name<Op<T>>(), {"plus", "multiplies", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"});
 
+// Members of these names that are no constants are the operation's own affair.
 template <class Op>
 inline constexpr bool combines_at_once = [] {
-  if constexpr (requires {
-                  { Op::at_once } -> std::convertible_to<bool>;
-                })
-    return Op::at_once;
+  if constexpr (requires { typename std::bool_constant<static_cast<bool>(Op::at_once)>; }) return Op::at_once;
   else return false;
 }();
 
 template <class Op>
 constexpr bool commutes() {
-  if constexpr (requires {
-                  { Op::commutative } -> std::convertible_to<bool>;
-                })
-    return Op::commutative;
+  if constexpr (requires { typename std::bool_constant<static_cast<bool>(Op::commutative)>; }) return Op::commutative;
   else return standard_operation<Op>;
 }
 
@@ -158,7 +153,7 @@ namespace detail {
 // The `name` of an operation, or that of its type.
 template <class Op>
 constexpr std::string_view name_of() {
-  if constexpr (requires { std::string_view{Op::name}; }) return Op::name;
+  if constexpr (requires { typename std::bool_constant<std::string_view{Op::name}.empty()>; }) return Op::name;
   else return type_name<Op>();
 }
 
