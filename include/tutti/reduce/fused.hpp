@@ -226,7 +226,10 @@ struct clip {
 template <class Least, class Greatest>
 clip(Least, Greatest) -> clip<Least, Greatest>;
 
-// A prologue or epilogue that multiplies by a factor, to remove the scale of a loss. Sets *found to 1 if a result is not finite.
+// A prologue or epilogue that multiplies by a factor, to remove the scale of a loss. Sets *found to 1 if a result is not finite, on the
+// ranks that combine that element: all of them by one_shot, its owner by two_shot. So that ranks agree, combine the flags afterwards.
+//
+//   tutti::all_reduce(ranks, found, tutti::max{});
 template <class F>
 struct unscale {
   F factor;
