@@ -195,7 +195,7 @@ TEST_CASE("two_shot through rooms of a few elements, and through none") {
     check_named<two_shot, affine>(few, comm, 700, compose{});
     array const data = filled(device, 100, 1);
     expect_error(error_of([&] { all_reduce(none, data, sum{}, {.algorithm = algorithm_id::two_shot}); }),
-                 error_code::bad_argument, "an element of 4 bytes does not fit its part of an arena of 128");
+                 error_code::bad_argument, "pass a larger arena to cuda_ipc, or {.arena = ...} to tutti::on");
     auto const rows = by_rows(sum{}, data.size(), rms_norm{});
     for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot})
       expect_error(error_of([&] { all_reduce(none, data, rows, {.algorithm = by}); }), error_code::bad_argument,

@@ -239,6 +239,9 @@ TEST_CASE("wrong calls are refused before anything is launched") {
         "the input of all_to_all has 5 elements, which 2 ranks cannot share equally, rank 0");
   CHECK(refused([&] { all_to_all(ranks, two, two); }) == "input and output of all_to_all overlap, rank 0");
   CHECK(refused([&] { scan(ranks, two, two); }) == "input and output of scan overlap, rank 0");
+  std::vector<std::span<float>> const no_memory(2, std::span(static_cast<float*>(nullptr), 6));
+  CHECK(refused([&] { all_reduce(ranks, no_memory, two); }) ==
+        "the input of all_reduce has 6 elements, but its pointer is null, rank 0");
   std::vector<std::span<float>> late;
   for (auto const& x : two) late.emplace_back(x.data() + 1, 5);
   auto early = late;

@@ -40,8 +40,11 @@ TEST_CASE("ranks whose rows have other lengths make different calls") {
                     {.timeout = std::chrono::seconds(20)});
          ranks.work().wait();
          barrier(comm);
-       }))
+       })) {
     CHECK(e.code() == error_code::mismatch);
+    CHECK(e.happened().find("sizes with hash 10 ") != std::string::npos);
+    CHECK(e.happened().find("sizes with hash 20 ") != std::string::npos);
+  }
 }
 
 TEST_CASE("results of rows that the device cannot store are refused on every path") {

@@ -96,13 +96,14 @@ void expect_whole_rows(row_wise<How, Epilogue> const& op, int rank, std::uint64_
     refuse(rank, join({"a message of ", count, " elements has no whole rows of ", op.length}),
            "pass whole rows, and their length to by_rows", where);
 }
+// It stands for the sizes of a request.
 template <class Op>
-std::uint32_t with_row_length(std::uint32_t operation, Op const&) {
-  return operation;
+std::uint32_t row_length(Op const&) {
+  return 0;
 }
 template <class How, class Epilogue>
-std::uint32_t with_row_length(std::uint32_t operation, row_wise<How, Epilogue> const& op) {
-  return static_cast<std::uint32_t>(mix(operation, op.length));
+std::uint32_t row_length(row_wise<How, Epilogue> const& op) {
+  return static_cast<std::uint32_t>(op.length);
 }
 
 inline layout message_of(std::size_t count) { return layout::whole(count, 1, 1, 1); }
@@ -199,8 +200,7 @@ void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, 
   auto const used = check_buffers<C>(ranks, inputs_of(in), elements_of(out), root, where);
   request what = device_request<C, T, Op>(how, used.count, root);
   expect_whole_rows(op, ranks.rank(), used.count, where);
-  what.op = with_row_length(what.op, op);
-  what.sizes = sizes;
+  what.sizes = is_row_wise<Op> ? row_length(op) : sizes;
   hand_over_reduction<Algorithm, C>(ranks, what, used, message_or_blocks(deals(C), used.count, ranks.size()),
                                     message_or_blocks(collects(C), used.count, ranks.size()), op, how, where);
 }

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
@@ -43,6 +44,10 @@ class device_group {
     device_card mine{.host = host_identity::of_this_process(), .process = ::getpid(), .arena_bytes = arena_bytes};
     if constexpr (cooperative_device<D>) mine.multiprocessors = on.multiprocessors();
     all_or_none(comm, "share its device", where, [&] {
+      if (!is_possible_size<std::byte>(arena_bytes))
+        throw error({.code = error_code::bad_argument,
+                     .what = join({"an arena of ", arena_bytes, " bytes is larger than memory can be"}),
+                     .way_out = "pass a smaller {.arena = ...}"});
       arena_memory_ = std::make_shared<device_array<D, std::byte> const>(on, head_bytes + arena_bytes);
       clear(arena_memory_->data(), head_bytes);
       mine.arena = on.share(arena_memory_->data());

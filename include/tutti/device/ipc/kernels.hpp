@@ -101,7 +101,7 @@ class ipc_kernels {
                    : unit.elements == 1 ? "an element of "
                                         : "a block of ",
                    unit.bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
-             "give cuda_ipc a larger arena", where);
+             "pass a larger arena to cuda_ipc, or {.arena = ...} to tutti::on", where);
     std::size_t const most = std::min<std::size_t>(
         static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors())),
         half / chunks / round_up(unit.bytes));

@@ -237,7 +237,7 @@ class ipc_words {
       refuse(
           rank_,
           join({"an element of ", bytes, " bytes does not fit its part of an arena of ", calls_.group().arena_bytes()}),
-          "give cuda_ipc a larger arena", where);
+          "pass a larger arena to cuda_ipc, or {.arena = ...} to tutti::on", where);
     return fits > grain ? fits / grain * grain : fits;
   }
 

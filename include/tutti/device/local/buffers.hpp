@@ -90,6 +90,7 @@ std::vector<Element*> addresses(device_team<D> const& team, side s, Buffers& buf
     std::size_t const size = size_of(r);
     if (buffer.size() != size) expect_size(virtual_rank{r, ranks}, name_of_buffer(C, s), buffer.size(), size, where);
     out.push_back(reinterpret_cast<Element*>(device_data(buffer)));
+    if (out.back() == nullptr && size > 0) refuse_null(r, name_of_buffer(C, s), size, where);
     expect_accessible<C>(team.all(), s, r, out.back(), size, where);
   }
   return out;
