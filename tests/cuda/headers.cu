@@ -20,6 +20,16 @@ template __global__ void walk<tutti::schedule<tutti::ring, tutti::collective::al
 template __global__ void walk<tutti::schedule<tutti::double_binary_tree, tutti::collective::all_reduce>>(tutti::shape,
                                                                                                          tutti::step*);
 
+// Compensated sums are for devices too.
+template <class T>
+__global__ void sum_up(T const* values, int n, T* out) {
+  tutti::compensated<T> all;
+  for (int i = 0; i < n; ++i) all = tutti::compensated_sum{}(all, tutti::compensated<T>(values[i]));
+  *out = static_cast<T>(all);
+}
+template __global__ void sum_up<float>(float const*, int, float*);
+template __global__ void sum_up<double>(double const*, int, double*);
+
 // Types for the host only are combined there without a warning.
 using complex = std::complex<float>;
 void combine_on_host(complex const* const* sources, complex* const* to, std::size_t n) {

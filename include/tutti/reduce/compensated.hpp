@@ -5,6 +5,8 @@
 #include <concepts>
 #include <span>
 
+#include "tutti/core/config.hpp"
+
 namespace tutti {
 
 // A sum as two numbers of type T: the rounded sum, and what its rounding lost (double-double, if T is double). Every addition is
@@ -25,9 +27,9 @@ template <std::floating_point T>
 class compensated {
  public:
   constexpr compensated() = default;
-  constexpr explicit compensated(T x) : sum_(x) {}
+  TUTTI_HOST_DEVICE constexpr explicit compensated(T x) : sum_(x) {}
 
-  constexpr compensated& operator+=(T x) {
+  TUTTI_HOST_DEVICE constexpr compensated& operator+=(T x) {
     compensated const s = two_sum(sum_, x);
     return *this = fast_two_sum(s.sum_, s.lost_ + lost_);
   }
@@ -35,33 +37,33 @@ class compensated {
     for (T const x : values) *this += x;
     return *this;
   }
-  constexpr compensated& operator+=(compensated const& other) {
+  TUTTI_HOST_DEVICE constexpr compensated& operator+=(compensated const& other) {
     compensated const s = two_sum(sum_, other.sum_), t = two_sum(lost_, other.lost_);
     compensated const v = fast_two_sum(s.sum_, s.lost_ + t.sum_);
     return *this = fast_two_sum(v.sum_, t.lost_ + v.lost_);
   }
-  friend constexpr compensated operator+(compensated a, compensated const& b) { return a += b; }
+  friend TUTTI_HOST_DEVICE constexpr compensated operator+(compensated a, compensated const& b) { return a += b; }
 
   // The sum, rounded once to the nearest T.
-  constexpr T value() const { return sum_; }
-  constexpr explicit operator T() const { return value(); }
+  TUTTI_HOST_DEVICE constexpr T value() const { return sum_; }
+  TUTTI_HOST_DEVICE constexpr explicit operator T() const { return value(); }
 
   friend constexpr bool operator==(compensated const&, compensated const&) = default;
 
  private:
-  constexpr compensated(T sum, T lost) : sum_(sum), lost_(lost) {}
+  TUTTI_HOST_DEVICE constexpr compensated(T sum, T lost) : sum_(sum), lost_(lost) {}
 
   // a + b, and its rounding error, exactly. An infinite or NaN sum has lost nothing.
-  static constexpr compensated two_sum(T a, T b) {
+  static TUTTI_HOST_DEVICE constexpr compensated two_sum(T a, T b) {
     T const sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
     return {sum, finite(sum) ? lost : T{}};
   }
   // The same if a is zero or not smaller than b.
-  static constexpr compensated fast_two_sum(T a, T b) {
+  static TUTTI_HOST_DEVICE constexpr compensated fast_two_sum(T a, T b) {
     T const sum = a + b;
     return {sum, finite(sum) ? b - (sum - a) : T{}};
   }
-  static constexpr bool finite(T x) { return x - x == 0; }
+  static TUTTI_HOST_DEVICE constexpr bool finite(T x) { return x - x == 0; }
 
   T sum_{}, lost_{};
 };

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <string_view>
 
+#include "tutti/core/config.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/reduce/binned.hpp"
 #include "tutti/reduce/compensated.hpp"
@@ -71,7 +72,7 @@ struct compensated_sum : detail::identity_is_zero {
   using accumulator = compensated<T>;
 
   template <std::floating_point T>
-  constexpr compensated<T> operator()(compensated<T> const& a, compensated<T> const& b) const {
+  TUTTI_HOST_DEVICE constexpr compensated<T> operator()(compensated<T> const& a, compensated<T> const& b) const {
     return a + b;
   }
 };
