@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "../support/sharing_stand_in.hpp"
@@ -120,5 +121,11 @@ void call(communicator<loopback>& comm, std::span<float> data, std::vector<std::
   all_reduce(ranks, data, by_rows(wire<bfloat16>(sum{}), 10, rms_norm{}));
 #elif TUTTI_CASE == 30  // expect: by_rows and wire cannot be combined
   all_reduce(ranks, data, wire<bfloat16>(by_rows(sum{}, 10, rms_norm{})));
+#elif TUTTI_CASE == 31  // expect: pairs and tuples are for hosts
+  all_reduce(ranks, data, reproducible_sum{});
+#elif TUTTI_CASE == 32  // expect: pairs and tuples are for hosts
+  all_reduce(ranks, std::span<std::pair<float, int>>(), each{sum{}, max{}});
+#elif TUTTI_CASE == 33  // expect: pairs and tuples are for hosts
+  all_reduce(ranks, std::span<std::pair<float, int>>());
 #endif
 }

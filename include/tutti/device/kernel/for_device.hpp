@@ -6,7 +6,9 @@
 #include <type_traits>
 
 #include "tutti/core/config.hpp"
+#include "tutti/reduce/determinism.hpp"
 #include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/members.hpp"
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/rows.hpp"
 #include "tutti/reduce/wire.hpp"
@@ -78,6 +80,16 @@ inline constexpr bool has_long_double = std::is_same_v<T, long double>;
 template <template <class> class Of, class T>
 inline constexpr bool has_long_double<Of<T>> = has_long_double<T>;
 
+// Operations that call functions of the standard library that devices do not have.
+template <class>
+inline constexpr bool is_for_hosts = false;
+template <>
+inline constexpr bool is_for_hosts<reproducible_sum> = true;
+template <class... Ops>
+inline constexpr bool is_for_hosts<each<Ops...>> = true;
+template <class Op, class Before, class After>
+inline constexpr bool is_for_hosts<fused<Op, Before, After>> = is_for_hosts<Op>;
+
 template <class>
 inline constexpr bool has_rows_and_wire = false;
 template <class Wire, class How, class Epilogue>
@@ -91,6 +103,10 @@ consteval void expect_usable_on_devices() {
   static_assert(!has_function_of_host<Op>,
                 "devices cannot call a function by its address on the host; pass a __host__ __device__ function object "
                 "or lambda that calls it");
+  static_assert(
+      !is_for_hosts<Op> && !(has_members<Elements> || ...),
+      "reproducible_sum, each, pairs and tuples are for hosts; on devices, pass an operation of your own on a "
+      "struct");
   static_assert(!has_rows_and_wire<Op>, "by_rows and wire cannot be combined; leave one of them out");
   static_assert(!(has_long_double<Elements> || ...), "devices have no long double; convert the elements to double");
 }
