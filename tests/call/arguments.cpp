@@ -226,6 +226,27 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
   });
 }
 
+TEST_CASE("one rank refuses the algorithms that several would refuse") {
+  run_threads(1, [](auto& comm) {
+    std::vector<float> v(10, 1);
+    auto const refused_alone = [&](std::string const& sentence, auto const& op, algorithm_id named) {
+      error const e = testing::error_of([&] { all_reduce(comm, v, op, {.algorithm = named}); });
+      testing::expect(e.code() == error_code::bad_argument && testing::contains(e, sentence), e.what());
+    };
+    refused_alone("dissemination cannot do all_reduce: it does not serve", sum{}, algorithm_id::dissemination);
+    refused_alone("native cannot do all_reduce: this transport has no", sum{}, algorithm_id::native);
+    refused_alone("an algorithm that does not exist cannot do", sum{}, static_cast<algorithm_id>(77));
+    refused_alone("ring cannot do all_reduce: it combines", [](float a, float) { return a; }, algorithm_id::ring);
+    error const e = testing::error_of([&] {
+      static_cast<void>(explain<float>(comm, collective::all_reduce, 1, {.algorithm = algorithm_id::bruck}));
+    });
+    testing::expect(testing::contains(e, "bruck cannot do all_reduce"), e.what());
+    for (algorithm_id const named : {algorithm_id::ring, algorithm_id::one_shot})
+      all_reduce(comm, v, sum{}, {.algorithm = named, .protocol = protocol::staged});
+    testing::expect(v[9] == 1, "one rank has changed its array");
+  });
+}
+
 TEST_CASE("a communicator of one rank is said to have one") {
   std::string said;
   try {

@@ -58,6 +58,8 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   comm.expect_usable(where);
+  if (comm.size() == 1 && o.algorithm != algorithm_id::automatic)
+    detail::expect_served_alone<Transport>(r, find_schedule, where);
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};
   detail::plan const p = detail::make_plan(comm.engine(), r, find_schedule, where);
   bool const direct = detail::maps_memory<Transport> && properties_of(p.algorithm, what).direct;

@@ -177,6 +177,9 @@ void run_alone(engine<Transport>& on, Call& c, Packing const& packing) {
   on.expect_no_fault({});
   if (c.timeout.count() < 0) [[unlikely]]
     refuse_negative_timeout(on.rank(), c.where);
+  if constexpr (std::is_same_v<typename Call::algorithm, automatic>)
+    if (c.asked.algorithm != algorithm_id::automatic) [[unlikely]]
+      expect_served_alone<Transport>(c.asked, c.schedules, c.where);
   packing.pack();
   if constexpr (is_gapped<decltype(c.memory)>) run_alone_with_gaps(on, c);
   else c.run_alone();

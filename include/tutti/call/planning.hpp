@@ -42,6 +42,27 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
   return r.unlisted != nullptr ? r.unlisted->name : name(chosen);
 }
 
+// Refuses a named algorithm that cannot carry out a call.
+[[gnu::cold, gnu::noinline]] inline void expect_served(request const& r, problem const& p, int rank,
+                                                       std::source_location where) {
+  if (auto const why = objection_to(r, r.algorithm, p); !why.empty())
+    refuse(rank, join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
+           "leave options::algorithm automatic", where);
+}
+// The same on one rank, which needs none, so that a call is not refused only on several.
+template <class Transport>
+[[gnu::cold]] void expect_served_alone(request const& r, schedule_finder& schedules, std::source_location where) {
+  problem const p{.what = r.what,
+                  .ranks = 1,
+                  .commutative = r.commutative,
+                  .ragged = r.ragged,
+                  .native = has_native_collectives<Transport>,
+                  .at_once = r.at_once,
+                  .nodes = has_levels<Transport> ? node_order::consecutive : node_order::unknown,
+                  .schedules = schedules};
+  expect_served(r, p, 0, where);
+}
+
 // Whether cursors of the schedule have room, and something to do.
 inline bool has_tracks(dynamic_schedule const& of, shape const& s) {
   int const lanes = of.lanes(s), phases = of.phases(s);
@@ -94,9 +115,7 @@ template <class Transport>
   if constexpr (has_levels<Transport>) chosen = on.tuned.select(p);
   else chosen = on.tuned.select_in_one_level(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
-    if (auto const why = objection_to(r, r.algorithm, p); !why.empty())
-      refuse(on.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
-             join({"leave options::algorithm automatic, or use ", name(chosen.algorithm)}), where);
+    expect_served(r, p, on.rank(), where);
     shape const s{on.ranks(), r.root, !r.commutative};
     if (r.unlisted != nullptr && !has_tracks(r.unlisted->schedule, s))
       refuse(on.rank(),
@@ -133,8 +152,8 @@ template <class Transport>
            join({"protocol ", name(r.how), " needs memory that ranks share, but ", Transport::name, " has none"}),
            "leave options::protocol automatic", where);
   if (r.how == protocol::pull && !p.pulls)
-    refuse(on.rank(), "protocol pull needs ranks that can read each other's memory, which the system does not allow",
-           "use another protocol, or check kernel.yama.ptrace_scope and the seccomp rules of the container", where);
+    refuse(on.rank(), "the system does not let ranks read each other's memory, as protocol pull does",
+           "use another protocol, or check kernel.yama.ptrace_scope and the container's seccomp rules", where);
   bool const pulls = chosen.how == protocol::pull && fetchable;
   bool const in_one_piece = shares_packets<Transport> && is_faster_in_one_piece(r.what, on.ranks(), r.bytes());
   protocol const small = in_one_piece ? protocol::staged : protocol::packet;

@@ -26,8 +26,8 @@ TUTTI_INLINE void refuse(int rank, std::string_view what, std::string_view way_o
 }
 
 TUTTI_INLINE void refuse_negative_timeout(int rank, std::source_location where) {
-  refuse(rank, "options::timeout is negative or not a number",
-         "leave it 0 for the timeout of the communicator, or set a positive time", where);
+  refuse(rank, "options::timeout is negative or not a number", "set a positive time, or 0 for that of the communicator",
+         where);
 }
 
 TUTTI_INLINE void check_members(std::vector<int> const& members, int rank, int ranks, std::source_location where) {
