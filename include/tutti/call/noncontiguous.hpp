@@ -47,14 +47,14 @@ class grid {
 
   // Adds an index that varies faster than those before it.
   void add(std::size_t count, std::ptrdiff_t stride) {
-    std::ptrdiff_t bytes = 0;  // from the first to the last
-    bool const no_memory = __builtin_mul_overflow(size_, count, &size_) ||
-                           __builtin_mul_overflow(count - 1, stride, &bytes) ||
-                           __builtin_mul_overflow(bytes, sizeof(T), &bytes) ||
-                           (bytes < 0 ? __builtin_sub_overflow(extent_, bytes, &extent_)
-                                      : __builtin_add_overflow(extent_, bytes, &extent_));
-    is_impossible_ |= no_memory;
+    is_impossible_ |= __builtin_mul_overflow(size_, count, &size_);
     if (count == 1) return;
+    std::ptrdiff_t bytes = 0;
+    is_impossible_ |= __builtin_mul_overflow(count, stride, &bytes) ||
+                      __builtin_mul_overflow(bytes, sizeof(T), &bytes) ||
+                      (bytes < 0 ? __builtin_sub_overflow(extent_, bytes, &extent_)
+                                 : __builtin_add_overflow(extent_, bytes, &extent_));
+    if (is_impossible_) stride = 0;
     bool const without_gap = used_ > 0 && strides_[used_ - 1] == stride * static_cast<std::ptrdiff_t>(count);
     std::size_t const at = without_gap ? used_ - 1 : used_++;
     counts_[at] = without_gap ? counts_[at] * count : count;
@@ -62,7 +62,7 @@ class grid {
   }
 
   T* data() const { return data_; }
-  // One that no memory holds if an element would be further from the first than memory reaches, so that calls refuse it.
+  // One that no memory holds if elements would be further apart than memory reaches, so that calls refuse it.
   std::size_t size() const { return is_impossible_ && size_ > 0 ? std::numeric_limits<std::size_t>::max() : size_; }
   bool has_gaps() const { return size_ > 1 && (used_ > 1 || strides_[0] != 1); }
   // The elements as an array, or null if there are gaps between them.
@@ -125,7 +125,7 @@ class grid {
 
   T* data_;
   std::size_t size_ = 1;
-  std::ptrdiff_t extent_ = 0;  // bytes between the outermost elements
+  std::ptrdiff_t extent_ = 0;  // at least the bytes between the outermost elements
   bool is_impossible_ = false;
   std::size_t used_ = 0;  // indices with another count than 1, adjacent ones without a gap as one
   std::array<std::size_t, MaxIndices> counts_{};
