@@ -254,7 +254,7 @@ TEST_CASE("a communicator of one rank is said to have one") {
   } catch (error const& e) {
     said = e.what();
   }
-  CHECK_MESSAGE(said.find("the communicator has only 1 rank;") != said.npos, said);
+  CHECK_MESSAGE(said.find("the communicator has only 1 rank [") != said.npos, said);
 }
 
 TEST_CASE("the environment is read and checked") {
