@@ -28,7 +28,7 @@ struct acquaintance {
   std::function<bool(int)> gone{};  // whether a rank that has not arrived can no longer do so, if that is known
   std::string way_out =
       "make sure that all ranks were started on this machine, by one user, in one network namespace and with the same "
-      "number of ranks and job (TUTTI_SIZE, TUTTI_JOB), and reached init(), or raise TUTTI_TIMEOUT";
+      "TUTTI_SIZE and TUTTI_JOB, and reached init(), or raise TUTTI_TIMEOUT";
   // Watches the processes of ranks although `gone` is given, because that may tell less once they have arrived.
   bool watch_all = false;
   // Where rank 0 keeps the name after the meeting, so that no other job can meet under it; null: it does not.
