@@ -19,10 +19,9 @@ namespace tutti {
 template <element T, transport Transport>
 class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_array {
  public:
-  // Bytes beyond the greatest pointer difference, which no memory holds, count as that difference.
+  // More bytes than a quarter of all addresses, which no memory holds either, count as that quarter.
   shared_array(detail::engine<Transport>& owner, std::size_t count)
-      : owner_(owner.reference()),
-        size_(std::min(count, static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T))) {
+      : owner_(owner.reference()), size_(std::min(count, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))) {
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
     std::uninitialized_value_construct_n(data_, size_);
   }
