@@ -31,8 +31,7 @@ struct combination {
   loop run = nullptr;    // null if MPI does not define the operation on the type, or tutti leaves it to the MPI
   std::size_t unit = 0;  // bytes that count as one element
   std::size_t alignment = 0;
-  std::uint32_t number =
-      0;  // of the operation on the type, from 1 to 9,999: the same on all ranks that make the same call
+  std::uint32_t number = 0;  // from 1 to 9,999: what ranks that make the same call have in common
 };
 
 combination find(operation op, element e);

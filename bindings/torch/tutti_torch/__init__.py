@@ -13,7 +13,6 @@ import torch.distributed
 from . import _backend
 
 
-
 def _create(of, options):
     return _backend.create(of.store, of.group_rank, of.group_size, of.timeout, of.global_ranks_in_group)
 

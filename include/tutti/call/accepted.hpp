@@ -47,11 +47,9 @@ consteval bool expect_communicator() {
     static_assert(
         never<Comm>,
         "no form of this call for ranks of devices takes these arguments; pass arrays of device memory that know their "
-        "type and size, such as thrust::device_vector or std::span(pointer, count) (to a cuda_local a list of them, "
-        "one "
-        "for each rank), then the operation, the root and {.stream = stream}; results go to arrays, and lists of "
-        "arrays "
-        "and messages are for the ranks of tutti::on");
+        "type and size, such as thrust::device_vector or std::span(pointer, count) (to a cuda_local, a list with one "
+        "for each rank), then the operation, the root and {.stream = stream}; results go to arrays, and only the "
+        "ranks of tutti::on take lists of arrays and messages");
   else if constexpr (!requires { typename plain::transport_type; })
     static_assert(
         never<Comm>,

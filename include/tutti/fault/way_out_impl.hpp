@@ -23,8 +23,7 @@ TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance whe
         return "all ranks must pass equal counts; in a _v call, the sender and the receiver of a block must pass the "
                "same count for it";
       return "all ranks must make the same calls in the same order, with equal counts, types, operations, algorithms "
-             "and "
-             "protocols (TUTTI_ALGORITHM too); for blocks of different sizes, use the _v calls";
+             "and protocols (TUTTI_ALGORITHM too); for blocks of different sizes, use the _v calls";
     case error_code::timeout:
       if (when == circumstance::all_arrived)
         return "let every rank wait for the calls that it starts, or use a progress_thread; else find the rank that "
