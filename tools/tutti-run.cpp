@@ -146,9 +146,8 @@ class job {
   enum class stage { running, failed, terminating, killing };
 
   struct rank {
-    pid_t process = -1;  // -1 once it has ended
-    bool is_member =
-        true;  // false until a process that replaces a lost rank has joined the others, and once they exclude it
+    pid_t process = -1;     // -1 once it has ended
+    bool is_member = true;  // not while it waits to join the others, nor once they have excluded it
     int restarts = 0;
     std::optional<clock_type::time_point> restart{};  // when it is to be replaced
     std::optional<clock_type::time_point> kill{};  // when a process that nobody needs is killed, unless SIGTERM ends it

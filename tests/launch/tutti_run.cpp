@@ -278,11 +278,9 @@ TEST_CASE("ranks that have shrunk their communicator go on, and the exit code is
 }
 
 TEST_CASE("a rank that hangs and is excluded is ended when the others have, and its end is no failure") {
-  stopwatch time;
   command c("env VICTIM_HANGS=1 " + run + "-n 3 " + TUTTI_RANKS + " survive 1");
   CHECK(c.wait() == 0);
   CAPTURE(c.output);
-  CHECK(time.seconds() < 60);
   CHECK(c.said("tutti-run: the other ranks have excluded rank 1\n"));
   CHECK(lines_with(c.output, " of 2: right\n") == 2);
 }
