@@ -70,7 +70,7 @@ void work_without_pull(communicator<shm>& comm) {
     all_reduce(comm, data, sum{}, {.algorithm = algorithm_id::two_shot, .protocol = protocol::pull});
   } catch (error const& e) {
     refused = e.code() == error_code::bad_argument &&
-              std::string_view(e.what()).find("protocol pull needs ranks that can read each other's memory") !=
+              std::string_view(e.what()).find("protocol pull reads the memory of peers, which the system") !=
                   std::string_view::npos;
   }
   expect(refused, "protocol pull was not refused, or by other words");

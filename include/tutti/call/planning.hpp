@@ -152,7 +152,7 @@ template <class Transport>
            join({"protocol ", name(r.how), " needs memory that ranks share, but ", Transport::name, " has none"}),
            "leave options::protocol automatic", where);
   if (r.how == protocol::pull && !p.pulls)
-    refuse(on.rank(), "the system does not let ranks read each other's memory, as protocol pull does",
+    refuse(on.rank(), "protocol pull reads the memory of peers, which the system does not allow",
            "use another protocol, or check kernel.yama.ptrace_scope and the container's seccomp rules", where);
   bool const pulls = chosen.how == protocol::pull && fetchable;
   bool const in_one_piece = shares_packets<Transport> && is_faster_in_one_piece(r.what, on.ranks(), r.bytes());
