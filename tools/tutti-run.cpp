@@ -257,7 +257,7 @@ class job {
     if (waiting[0].revents != 0) read_signals();
     hear();
     restart_lost();
-    kill_ended();
+    kill_those_told_to_end();
     if (next_ && clock_type::now() >= *next_) escalate();
   }
 
@@ -369,7 +369,7 @@ class job {
       end(one);
     }
   }
-  void kill_ended() {
+  void kill_those_told_to_end() {
     for (rank& one : ranks_) {
       if (!one.kill || clock_type::now() < *one.kill) continue;
       one.kill.reset();

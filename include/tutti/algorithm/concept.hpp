@@ -87,6 +87,13 @@ template <class S>
   requires requires { S::at_once; }
 inline constexpr bool combines_in_one_step<S> = S::at_once;
 
+// Whether the cursors of a schedule have room, and something to do.
+template <step_function S>
+constexpr bool has_tracks(S const& schedule, shape const& s) {
+  int const lanes = schedule.lanes(s), phases = schedule.phases(s);
+  return lanes > 0 && phases > 0 && schedule.chunks(s) > 0 && lanes <= max_tracks / phases;
+}
+
 }  // namespace detail
 
 }  // namespace tutti

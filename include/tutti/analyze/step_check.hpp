@@ -26,7 +26,7 @@ std::string complaint_about_counts(S const& schedule, shape s) {
     return count_of(s.ranks, "rank") + " with root " + std::to_string(s.root);
   int const lanes = schedule.lanes(s), phases = schedule.phases(s);
   if (lanes < 1 || phases < 1 || schedule.chunks(s) < 1) return "lanes, phases and chunks must be at least 1";
-  if (lanes > max_tracks || phases > max_tracks / lanes)
+  if (!tutti::detail::has_tracks(schedule, s))
     return count_of(lanes, "lane") + " of " + count_of(phases, "phase") + " are more than max_tracks";
   for (int rank = 0; rank < s.ranks; ++rank)
     for (int track = 0; track < lanes * phases; ++track) {

@@ -43,13 +43,7 @@ consteval bool expect_communicator() {
   if constexpr (std::is_same_v<plain, refused_call>) return false;
   else if constexpr (is_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
     refuse_const_communicator<Comm>();
-  else if constexpr (!host_ranks<plain>)
-    static_assert(
-        never<Comm>,
-        "no form of this call for ranks of devices takes these arguments; pass arrays of device memory that know their "
-        "type and size, such as thrust::device_vector or std::span(pointer, count) (to a cuda_local, a list with one "
-        "for each rank), then the operation, the root and {.stream = stream}; results go to arrays, and only the "
-        "ranks of tutti::on take lists of arrays and messages");
+  else if constexpr (!host_ranks<plain>) refuse_form_on_devices<Comm>();
   else if constexpr (!requires { typename plain::transport_type; })
     static_assert(
         never<Comm>,

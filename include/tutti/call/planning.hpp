@@ -63,12 +63,6 @@ template <class Transport>
   expect_served(r, p, 0, where);
 }
 
-// Whether cursors of the schedule have room, and something to do.
-inline bool has_tracks(dynamic_schedule const& of, shape const& s) {
-  int const lanes = of.lanes(s), phases = of.phases(s);
-  return lanes > 0 && phases > 0 && of.chunks(s) > 0 && lanes * phases <= max_tracks;
-}
-
 template <class Transport>
 problem problem_of(engine<Transport>& on, request const& r, schedule_finder& schedules) {
   auto const& t = on.transport();

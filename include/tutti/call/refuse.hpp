@@ -38,6 +38,16 @@ consteval void refuse_const_communicator() {
                 "this communicator is const, and every call changes its communicator; pass one that is not");
 }
 
+template <class Ranks>
+consteval void refuse_form_on_devices() {
+  static_assert(
+      never<Ranks>,
+      "no form of this call for ranks of devices takes these arguments; pass arrays of device memory that know their "
+      "type and size, such as thrust::device_vector or std::span(pointer, count) (to a cuda_local, a list with one "
+      "for each rank), then the operation, the root and {.stream = stream}; results go to arrays, and only the "
+      "ranks of tutti::on take lists of arrays and messages");
+}
+
 template <class T>
 consteval bool expect_element() {
   if constexpr (element<T>) return true;
