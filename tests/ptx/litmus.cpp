@@ -262,7 +262,7 @@ TEST_CASE("lanes of a warp swap registers, all of them at one place") {
     for (std::uint32_t k = 0; k < 64; ++k) CHECK(data.of[k] == (k ^ 2));
   }
   words data;
-  run("mov.u32 %r1, %tid.x;\nshfl.sync.down.b32 %r2, %r1, 3, 0x1f, 0xffffffff;\n"
+  run("mov.u32 %r1, %tid.x;\nmov.b32 %r3, -1;\nshfl.sync.down.b32 %r2, %r1, 3, 0x1f, %r3;\n"
       "cvt.u64.u32 %rd2, %r1;\nshl.b64 %rd2, %rd2, 2;\nadd.u64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r2;",
       data, 1, 64, 1);
   for (std::uint32_t k = 0; k < 64; ++k) CHECK(data.of[k] == (k % 32 < 29 ? k + 3 : k));

@@ -103,7 +103,8 @@ void thread::vote_at_barrier(instruction const& i, bool vote) {
 }
 
 void thread::swap_with_lane(instruction const& i) {
-  if (deciding_value(i.in[3]) != 0xffffffff) fail(fault::illegal_instruction, "shuffles with some lanes of a warp");
+  if (static_cast<std::uint32_t>(deciding_value(i.in[3])) != 0xffffffff)
+    fail(fault::illegal_instruction, "shuffles with some lanes of a warp");
   swaps_ = &i;
   given_ = word_of(i.in[0]);
   waits_ = true;
