@@ -117,6 +117,16 @@ void make_groups(Communicator& comm) {
   tutti::all_reduce(mesh.along({"data", "tensor"}), norm);  // or on these two
   int const copy = mesh.coordinate("data");
   expect(copy == comm.rank() / 2, "a coordinate");
+
+  std::vector<double> top(10, comm.rank()), right(10, comm.rank()), beneath(10, -1), beyond(10, -1);
+  tutti::mesh plane(comm, {{"y", 2}, {"x", 2}});
+  int const above = plane.shift("y", -1), below = plane.shift("y", 1);
+  int const west = plane.shift("x", -1, {.periodic = true}), east = plane.shift("x", 1, {.periodic = true});
+  tutti::batch halo(comm);
+  halo.send(top, above), halo.recv(beneath, below), halo.send(right, east), halo.recv(beyond, west);
+  halo.run();
+  int const origin = plane.rank_at({0, 0});
+  expect(origin == 0 && beneath[9] == (below >= 0 ? below : -1) && beyond[9] == west, "a halo");
 }
 
 void compute() {}

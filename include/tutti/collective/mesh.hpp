@@ -22,6 +22,8 @@
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/execute/transfer.hpp"
+#include "tutti/transport/absence.hpp"
 
 namespace tutti {
 
@@ -29,6 +31,11 @@ namespace tutti {
 struct mesh_axis {
   std::string name;
   int extent;  // -1, for at most one axis: the remaining ranks
+};
+
+// Of mesh::shift.
+struct shift_options {
+  bool periodic = false;  // whether the axis continues at its other end
 };
 
 // Arranges the ranks of `comm` as a grid. All ranks create it, with the same axes, whose extents multiply to the size of
@@ -70,6 +77,34 @@ class mesh {
   // The position of this rank on an axis: its rank in along(axis).
   int coordinate(std::string_view axis, std::source_location where = std::source_location::current()) const {
     return coordinate_of(rank_, find(axis, where));
+  }
+
+  // Neighbours as ranks of `comm`, so that messages along all axes can be sent at once, by one batch on it.
+
+  // The one that is `steps` further along this axis, or back if negative; no_rank beyond its end. See MPI-4.1, 8.5.6
+  // (MPI_Cart_shift).
+  //
+  //   int const above = mesh.shift("y", -1), below = mesh.shift("y", 1);
+  int shift(std::string_view axis, int steps, shift_options how = {},
+            std::source_location where = std::source_location::current()) const {
+    std::size_t const a = find(axis, where);
+    std::int64_t const extent = axes_[a].extent, here = coordinate_of(rank_, a);
+    std::int64_t there = here + steps;
+    if (how.periodic) there = (there % extent + extent) % extent;
+    else if (there < 0 || there >= extent) return no_rank;
+    return rank_ + static_cast<int>(there - here) * ranks_per_step(a);
+  }
+  // The one with these coordinates, one for each axis, in the order of axes(). See MPI-4.1, 8.5.5 (MPI_Cart_rank).
+  int rank_at(std::vector<int> const& coordinates, std::source_location where = std::source_location::current()) const {
+    bool fits = coordinates.size() == axes_.size();
+    int rank = 0;
+    for (std::size_t a = 0; fits && a < axes_.size(); ++a)
+      if (fits = coordinates[a] >= 0 && coordinates[a] < axes_[a].extent; fits)
+        rank += coordinates[a] * ranks_per_step(a);
+    if (!fits)
+      refuse(detail::join({"there is no rank at {", detail::list_of(coordinates), "} in a mesh of ", described()}),
+             "pass one coordinate for each axis, from 0 to its extent less 1", where);
+    return rank;
   }
 
   // The communicator of the ranks that differ from this one only on these axes, ordered as in comm, whatever the order of
@@ -151,10 +186,13 @@ class mesh {
     refuse(detail::join({"a mesh of ", described(), " has no axis \"", axis, "\""}), "use one of its names", where);
   }
 
-  int coordinate_of(int rank, std::size_t axis) const {
-    for (std::size_t a = axes_.size() - 1; a > axis; --a) rank /= axes_[a].extent;
-    return rank % axes_[axis].extent;
+  // How far the ranks of neighbours on this axis are apart.
+  int ranks_per_step(std::size_t axis) const {
+    int out = 1;
+    for (std::size_t a = axis + 1; a < axes_.size(); ++a) out *= axes_[a].extent;
+    return out;
   }
+  int coordinate_of(int rank, std::size_t axis) const { return rank / ranks_per_step(axis) % axes_[axis].extent; }
 
   std::vector<int> ranks_along(std::vector<bool> const& open) const {
     std::vector<int> out;
