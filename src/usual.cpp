@@ -2,3 +2,7 @@
 // tutti::compiled: the templates that most programs use.
 #define TUTTI_COMPILES_USUAL
 #include "tutti/launch/usual.hpp"
+
+#if defined(_GLIBCXX_DEBUG)
+char const tutti::detail::tutti_compiled_must_be_built_with_GLIBCXX_DEBUG = 0;
+#endif

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # A program that is compiled with the flags of pkg-config, without CMake: with the headers alone, which cause no warning even where a
-# project asks for many, and with the compiled library.
+# project asks for many and does without run-time type information, and with the compiled library.
 # usage: pkg_config.sh PKG_CONFIG COMPILER PREFIX VERSION PROGRAM
 set -eu
 pkg_config=$1 compiler=$2 prefix=$3 version=$4 program=$5
@@ -16,7 +16,18 @@ if [ "$found" != "$version" ]; then
 fi
 
 # Word splitting is what a Makefile does with these flags.
-strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
+strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror -fno-rtti"
 "$compiler" -std=c++20 -fsyntax-only $strict -include tutti/training.hpp "$sources/main.cpp" $("$pkg_config" --cflags tutti)
 "$compiler" -std=c++20 "$sources/main.cpp" "$sources/other.cpp" $("$pkg_config" --cflags --libs tutti-compiled) -o "$program"
 "$program"
+
+# The library was built without the checks of -D_GLIBCXX_DEBUG, which change the layout of containers.
+if said=$("$compiler" -std=c++20 -D_GLIBCXX_DEBUG "$sources/main.cpp" "$sources/other.cpp" $("$pkg_config" --cflags --libs tutti-compiled) \
+  -o "$program" 2>&1); then
+  echo "it links containers of different layouts"
+  exit 1
+fi
+case $said in
+  *must_be_built_with_GLIBCXX_DEBUG*) ;;
+  *) echo "$said" && exit 1 ;;
+esac

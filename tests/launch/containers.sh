@@ -49,6 +49,6 @@ start second 1 1
 wait
 for job in first second; do
   grep -q "of 2: right" "$work/$job" && fail "the ranks of two containers have joined each other"
-  grep -q "timed out waiting for ranks to join\|did not open the meeting point" "$work/$job" || fail "$job did not time out"
+  grep -q "timed out waiting for rank\|did not open the meeting point" "$work/$job" || fail "$job did not time out"
 done
 cat "$work"/*

@@ -94,7 +94,7 @@ class faults {
   // Ends this group by a fault of another whose ranks it shares. `peer`: the rank to blame, if both number it alike.
   [[gnu::cold]] void take_over(fault const& f, int peer = -1) noexcept;
 
-  // The error of a group that could not be created, with the reason of the rank to blame, if that has given one.
+  // While the error of a group that could not be created is handled: that error, with the reasons of the ranks that it names.
   [[gnu::cold]] error explained(error const& e) const;
 
   // Returns a fault that is already known. Tells peers that this rank still waits in its call.
@@ -220,10 +220,9 @@ void faults<Transport>::take_over(fault const& f, int peer) noexcept {
 template <transport Transport>
 error faults<Transport>::explained(error const& e) const {
   if (ranks() == 1) return e;
-  auto const* const several = dynamic_cast<absent_ranks const*>(&e);
   std::string reasons;
   circumstance when = circumstance::usual;
-  for (int const peer : several != nullptr ? several->all() : std::vector{e.peer()}) {
+  for (int const peer : ranks_of_handled_error()) {
     if (peer < 0 || peer == rank()) continue;
     auto const why = states().why_gone(peer);
     if (when == circumstance::usual) when = why.when;

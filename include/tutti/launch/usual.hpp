@@ -21,6 +21,12 @@
 namespace tutti {
 namespace detail {
 
+#if defined(_GLIBCXX_DEBUG)
+// Containers with checks have another layout. Where the library was compiled without them, the linker names this.
+extern char const tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;
+[[gnu::used]] static char const* const same_containers = &tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;
+#endif
+
 // The notice board of both transports.
 TUTTI_USUAL void observer::begin(std::uint64_t, board const&, int);
 TUTTI_USUAL void observer::end(std::uint64_t, board const&, int);

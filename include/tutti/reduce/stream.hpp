@@ -30,7 +30,14 @@ template <std::size_t Bytes>
   __m128i parts[Bytes / sizeof(__m128i)];
   std::memcpy(parts, from, Bytes);
   TUTTI_UNROLL
-  for (std::size_t i = 0; i < Bytes / sizeof(__m128i); ++i) _mm_stream_si128(static_cast<__m128i*>(to) + i, parts[i]);
+  for (std::size_t i = 0; i < Bytes / sizeof(__m128i); ++i) {
+    // clang's _mm_stream_si128 is static, so a program that imports this template from a module lacks it.
+#if defined(__clang__)
+    __builtin_nontemporal_store(parts[i], static_cast<__m128i*>(to) + i);
+#else
+    _mm_stream_si128(static_cast<__m128i*>(to) + i, parts[i]);
+#endif
+  }
 #else
   std::memcpy(to, from, Bytes);
 #endif

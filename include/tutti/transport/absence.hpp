@@ -30,6 +30,9 @@ class absent_ranks : public error {
   std::vector<int> all_;
 };
 
+// Those that the error which is being handled names. (A dynamic_cast would need -frtti.)
+[[gnu::cold]] std::vector<int> ranks_of_handled_error();
+
 [[gnu::cold]] error rank_gone(int rank, int peer);
 
 }  // namespace tutti::detail

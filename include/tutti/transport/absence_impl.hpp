@@ -26,9 +26,15 @@ TUTTI_INLINE absent_ranks::absent_ranks(int rank, std::vector<int> absent, std::
     : error({.code = error_code::timeout,
              .rank = rank,
              .peer = absent.size() == 1 ? absent.front() : -1,
-             .what = join({"timed out waiting for ranks to join: ", list_of(absent)}),
+             .what = join({"timed out waiting for rank", absent.size() == 1 ? " " : "s ", list_of(absent), " to join"}),
              .way_out = std::string(way_out)}),
       all_(std::move(absent)) {}
+
+TUTTI_INLINE std::vector<int> ranks_of_handled_error() try { throw; } catch (absent_ranks const& several) {
+  return several.all();
+} catch (error const& one) {
+  return {one.peer()};
+}
 
 TUTTI_INLINE error rank_gone(int rank, int peer) {
   return error({.code = error_code::rank_lost,

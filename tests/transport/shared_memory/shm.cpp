@@ -188,7 +188,7 @@ TEST_CASE("missing ranks are named at the deadline") {
   descriptor const file = shm::create(3, 1);
   refusal const r = join(file, 3, 200ms);
   CHECK(r.code == error_code::timeout);
-  CHECK(r.said.find("timed out waiting for ranks to join: 1, 2") != r.said.npos);
+  CHECK(r.said.find("timed out waiting for ranks 1, 2 to join") != r.said.npos);
 }
 
 TEST_CASE("a file for fewer ranks is rejected") {
