@@ -99,7 +99,7 @@ void check_moved_from(Comm& comm) {
       [&] { all_reduce_map(comm, named); },
       [&] { static_cast<void>(has_progress_thread(comm)); },
       [&] {
-        if constexpr (requires { topology_of(comm); }) static_cast<void>(topology_of(comm));
+        if constexpr (knows_locations<typename Comm::transport_type>) static_cast<void>(topology_of(comm));
         else barrier(comm);
       },
   };

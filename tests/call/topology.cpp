@@ -45,18 +45,20 @@ TEST_CASE("two ranks are as far from each other as their caches and nodes") {
   CHECK(t.bandwidth(0, 1) == doctest::Approx(40));
   CHECK(t.latency(5, 0) == doctest::Approx(31.2));
   CHECK(t.text() ==
-        "cache, 5 caches of 1 to 2 ranks: 0.15 us, 40 GB/s (from the tuning table)\n"
-        "node, 2 nodes of 2 to 4 ranks: 0.198 us, 28.2 GB/s (fitted to collectives)\n"
-        "messages, 2 nodes of 2 to 4 ranks: 0.5 us, 5 GB/s (assumed)\n"
-        "across, 2 nodes of 2 to 4 ranks: 31.2 us, 0.118 GB/s (from the tuning table)");
+        "within a last-level cache, 5 caches of 1 to 2 ranks: latency 0.15 us, bandwidth 40 GB/s (from the tuning "
+        "table)\n"
+        "within a node, 2 nodes of 2 to 4 ranks: latency 0.198 us, bandwidth 28.2 GB/s (from times of collectives)\n"
+        "within a node by MPI messages, 2 nodes of 2 to 4 ranks: latency 0.5 us, bandwidth 5 GB/s (assumed)\n"
+        "across nodes, 2 nodes of 2 to 4 ranks: latency 31.2 us, bandwidth 0.118 GB/s (from the tuning table)");
 }
 
 TEST_CASE("there are the levels at which there are two ranks") {
   auto const text = [](std::vector<location> places) { return topology(std::move(places), with_links()).text(); };
   CHECK(text({{0, 0}}) == "");
-  CHECK(text({{0, 0}, {0, 0}}) == "cache, 1 cache of 2 ranks: 0.15 us, 40 GB/s (from the tuning table)");
-  CHECK(text({{0, no_cache}, {0, no_cache}}).starts_with("node, 1 node of 2 ranks: "));
-  CHECK(text({{0, 0}, {1, 0}}).starts_with("across, 2 nodes of 1 rank: "));
+  CHECK(text({{0, 0}, {0, 0}}) ==
+        "within a last-level cache, 1 cache of 2 ranks: latency 0.15 us, bandwidth 40 GB/s (from the tuning table)");
+  CHECK(text({{0, no_cache}, {0, no_cache}}).starts_with("within a node, 1 node of 2 ranks: "));
+  CHECK(text({{0, 0}, {1, 0}}).starts_with("across nodes, 2 nodes of 1 rank: "));
   CHECK(topology(std::vector<location>(24'756), with_links()).levels().size() == 1);
 }
 
@@ -79,7 +81,7 @@ TEST_CASE("what is measured at start is the same at all ranks, and explain says 
     std::string const text = there.text();
     // The built-in table for this processor may contain the times of links.
     bool const measured = shipped_tables[find_shipped_table()].table.links[there.between(0, 1)].known();
-    expect(text.find(measured ? "(from the tuning table)" : "(fitted to collectives)") != text.npos, text);
+    expect(text.find(measured ? "(from the tuning table)" : "(from times of collectives)") != text.npos, text);
   });
   ::unsetenv("TUTTI_TOPOLOGY");
 }

@@ -73,5 +73,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::run_local(2, [](tutti::communicator<tutti::loopback>&) {});
 #elif TUTTI_CASE == 28  // expect: the axes of a mesh have names
   tutti::mesh grid(comm, {2, 2});
+#elif TUTTI_CASE == 29  // expect: do not tell each other where they run
+  static_cast<void>(tutti::topology_of(comm));
 #endif
 }

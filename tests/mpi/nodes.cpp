@@ -212,14 +212,16 @@ TEST_CASE("groups of ranks on nodes know their nodes") {
 }
 
 TEST_CASE("what is chosen over nodes, and why") {
-  CHECK(on_ground(grounds[3], 8, [](auto& comm) {
-          auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
-          CHECK(chosen.algorithm == algorithm_id::two_level);
-          CHECK(chosen.text.find("shm inside and mpi across 3 nodes of 1 to 4 ranks (estimated: ") !=
-                std::string::npos);
-          CHECK(chosen.text.find("\nacross, 3 nodes of 1 to 4 ranks: 20 us, 1.18 GB/s (assumed)") != std::string::npos);
-          CHECK(explain<float>(comm, collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
-        }) == "");
+  CHECK(
+      on_ground(grounds[3], 8, [](auto& comm) {
+        auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
+        CHECK(chosen.algorithm == algorithm_id::two_level);
+        CHECK(chosen.text.find("shm inside and mpi across 3 nodes of 1 to 4 ranks (estimated: ") != std::string::npos);
+        CHECK(
+            chosen.text.find("\nacross nodes, 3 nodes of 1 to 4 ranks: latency 20 us, bandwidth 1.18 GB/s (assumed)") !=
+            std::string::npos);
+        CHECK(explain<float>(comm, collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
+      }) == "");
   for (ground const* const g : {&grounds[2], &grounds[4]})
     CHECK(on_ground(*g, 8, [](auto& comm) {
             auto const chosen = [&](collective c, std::size_t count) { return explain<int>(comm, c, count); };

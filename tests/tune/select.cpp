@@ -416,7 +416,7 @@ TEST_CASE("the reason has the time, the table and the machine") {
     return tuned.reason(tuned.select(p), machine);
   };
   CHECK(reason({collective::all_reduce, 1 << 20, 8, true, false, false, true}, "a machine") ==
-        "measured: 53.2 us for 524288 bytes; a rule of the table of this test, from a machine, 2026-01-02");
+        "measured at 524288 bytes: 53.2 us; a rule of the table of this test, from a machine, 2026-01-02");
   std::string const estimated = reason({collective::broadcast, 8, 16}, "another machine");
   CHECK(estimated.find("estimated: ") == 0);
   CHECK(estimated.find(" us, next ") != std::string::npos);

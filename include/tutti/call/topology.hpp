@@ -22,6 +22,16 @@ namespace tutti {
 
 namespace detail {
 
+constexpr std::string_view in_words(distance d) {
+  switch (d) {
+    case distance::cache: return "within a last-level cache";
+    case distance::node: return "within a node";
+    case distance::messages: return "within a node by MPI messages";
+    case distance::across: return "across nodes";
+  }
+  return "?";
+}
+
 constexpr distance distance_between(location const& a, location const& b) {
   if (a.node != b.node) return distance::across;
   return a.cache == b.cache && a.cache != no_cache ? distance::cache : distance::node;
@@ -31,7 +41,7 @@ constexpr distance distance_between(location const& a, location const& b) {
 
 // The distance between ranks: they share a last-level cache (/sys/devices/system/cpu/cpu*/cache of the cores that they
 // may run on), a node, or neither. Times are of messages between two ranks while no others communicate: measured by
-// tutti-tune or at start (TUTTI_TOPOLOGY=measure), fitted to the times of collectives, or assumed (see tune/links.hpp);
+// tutti-tune or at start (TUTTI_TOPOLOGY=measure), concluded from the times of collectives, or assumed (see tune/links.hpp);
 // the same on all ranks.
 //
 // It stores the times of each level and the location of each rank rather than a matrix: 8 KB for 1,024 ranks.
@@ -83,15 +93,15 @@ class topology {
   // The levels that occur, shortest distance first.
   std::vector<level> const& levels() const noexcept { return levels_; }
 
-  // One line for each level: "across, 2 nodes of 4 ranks: 31.2 us, 0.117 GB/s (from the tuning table)".
+  // One line for each level: "across nodes, 2 nodes of 4 ranks: latency 31.2 us, bandwidth 0.117 GB/s (from the tuning table)".
   [[gnu::cold]] std::string text() const {
     std::string out;
     for (level const& l : levels_) {
       char times[64];
-      std::snprintf(times, sizeof times, "%.3g us, %.3g GB/s", l.link.time.microseconds(),
+      std::snprintf(times, sizeof times, "latency %.3g us, bandwidth %.3g GB/s", l.link.time.microseconds(),
                     l.link.time.gigabytes_per_second());
       out += detail::join(
-          {out.empty() ? "" : "\n", name(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
+          {out.empty() ? "" : "\n", detail::in_words(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
     }
     return out;
   }
@@ -107,9 +117,11 @@ class topology {
 //   auto const where = tutti::topology_of(comm);
 //   std::printf("%g us from here to rank 3, %g GB/s\n", where.latency(comm.rank(), 3), where.bandwidth(comm.rank(), 3));
 template <transport Transport>
-  requires detail::knows_locations<Transport>
 [[gnu::cold]] topology topology_of(communicator<Transport>& comm,
                                    std::source_location where = std::source_location::current()) {
+  static_assert(detail::knows_locations<Transport>,
+                "threads and the ranks of tutti::mpi do not tell each other where they run; topology_of works on "
+                "communicators of tutti::init() and tutti::init<tutti::hierarchical>()");
   comm.expect_usable(where);
   return {comm.engine().transport().locations(), comm.engine().tuned};
 }

@@ -23,7 +23,7 @@ TUTTI_INLINE known_link tuning::link(distance d) const {
     return {table_.links[d], measured_at_start_ ? "measured at start" : "from the tuning table"};
   if (!through_memory(d)) return {assumed_links[d], "assumed"};
   costs const c = constants(false);
-  return {{c.hop, c.sent}, "fitted to collectives"};
+  return {{c.hop, c.sent}, "from times of collectives"};
 }
 
 TUTTI_INLINE void tuning::take_links(link_times const& now) {
@@ -61,7 +61,7 @@ TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_m
   std::string out(c.why);
   if (c.measured == nullptr && c.picoseconds == 0) return out;
   if (c.measured != nullptr && c.measured->nanoseconds > 0)
-    append(out, {": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
+    append(out, {" at ", c.measured->measured_at, " bytes: ", microseconds(c.measured->nanoseconds)});
   if (c.measured == nullptr) append(out, {": ", microseconds(c.picoseconds / 1000)});
   if (c.runner_up != algorithm_id::automatic)
     append(out, {", next ", name(c.runner_up), " with ", microseconds(c.runner_up_picoseconds / 1000)});
