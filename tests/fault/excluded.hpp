@@ -121,6 +121,9 @@ template <class Comm>
 void check_activity(Comm& comm) {
   int const last = comm.size() - 1;
   expect(comm.can_shrink() && comm.can_shrink({.exclude_after = patience_with_hung_ranks}), "these ranks can shrink");
+  shrink_options const past{.exclude_after = std::chrono::seconds(-1)};
+  for (error const& e : {error_of([&] { return comm.agree(0, past); }), error_of([&] { return comm.shrink(past); })})
+    expect_error(e, error_code::bad_argument, "exclude_after is negative");
   barrier(comm);
   expect(static_cast<int>(comm.activity().size()) == comm.size(), "another number of ranks");
   if (comm.rank() == last)

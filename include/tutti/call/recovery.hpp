@@ -18,7 +18,7 @@ struct agreement {
 // Options of communicator::shrink and agree.
 struct shrink_options {
   // Ranks that are alive but have not joined after this time are excluded: the others continue without them. 0: they are
-  // waited for, and shrink throws timeout after TUTTI_TIMEOUT. The first rank whose time is up decides for all.
+  // waited for, and shrink throws timeout after TUTTI_TIMEOUT. A negative time is refused. The first rank whose time is up decides for all.
   time_limit exclude_after{};
 };
 

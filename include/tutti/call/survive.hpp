@@ -27,8 +27,11 @@ namespace tutti {
 namespace detail {
 
 template <class Transport>
-void expect_able_to_exclude(engine<Transport>& on, std::source_location where) {
-  if constexpr (!excludes_ranks<Transport>)
+void expect_able_to_exclude(engine<Transport>& on, shrink_options how, std::source_location where) {
+  if (how.exclude_after.count() < 0)
+    refuse(on.rank(), "shrink_options::exclude_after is negative or not a number",
+           "set a positive time, or 0 to wait for ranks that are alive", where);
+  if (!excludes_ranks<Transport> && how.exclude_after.count() > 0)
     refuse(on.rank(), "a rank that is alive cannot be excluded from ranks over MPI, because MPI itself waits for it",
            "end its process, and call shrink() without exclude_after", where);
 }
@@ -131,7 +134,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
 template <transport Transport>
 agreement communicator<Transport>::agree(int flags, shrink_options how, std::source_location where) {
   expect_usable(where);
-  if (how.exclude_after.count() > 0) detail::expect_able_to_exclude(*engine_, where);
+  detail::expect_able_to_exclude(*engine_, how, where);
   if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
   detail::resolution out =
@@ -171,8 +174,7 @@ communicator<Transport> communicator<Transport>::shrink(shrink_options how, std:
   requires detail::divisible<Transport>
 {
   expect_usable(where);
-  bool const excludes = how.exclude_after.count() > 0;
-  if (excludes) detail::expect_able_to_exclude(*engine_, where);
+  detail::expect_able_to_exclude(*engine_, how, where);
   if (size() > 1) {
     engine_->expect_open(where);
     if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
@@ -182,7 +184,8 @@ communicator<Transport> communicator<Transport>::shrink(shrink_options how, std:
     return size() > 1 ? detail::hold_vote(*engine_, detail::motion::shrink, yes ? 1 : 0, how.exclude_after, where)
                       : detail::resolution{};
   };
-  std::chrono::nanoseconds const limit = excludes ? how.exclude_after : engine_->environment.timeout;
+  std::chrono::nanoseconds const limit =
+      how.exclude_after.count() > 0 ? how.exclude_after : engine_->environment.timeout;
   while (true) {
     detail::resolution const before = vote(true);
     std::vector<int> const& gone = before.gone;
