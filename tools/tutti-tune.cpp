@@ -82,7 +82,7 @@ tutti::detail::owned_table table_to_update(std::string const& path) {
       fmt::print(stderr, "tutti-tune: replaces the table of another machine, {}\n", there->machine);
     }
   } catch (tutti::error const& e) {
-    fmt::print(stderr, "tutti-tune: replaces a table that cannot be read, with its limits for devices: {}\n",
+    fmt::print(stderr, "tutti-tune: {}; the table is replaced, and any limits for devices that it contained are lost\n",
                e.happened());
   }
   return built_in_table();

@@ -125,14 +125,15 @@ TEST_CASE("the loss of limits for devices in a broken table is reported") {
   std::ofstream(file) << tuning_version << "\ndevice one_gpu packets 8192\ndevcie one_gpu packets 8192\n";
   command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + file);
   CHECK(c.wait() == 0);
-  CHECK(c.said("tutti-tune: replaces a table that cannot be read, with its limits for devices: "));
   CHECK(c.said("\"devcie\" is not one of"));
+  CHECK(c.said("; the table is replaced, and any limits for devices that it contained are lost\n"));
 }
 
 TEST_CASE("what cannot be measured or written is refused before a measurement, and stays as it is") {
   temporary_folder const at;
   std::string const base = at.path().string(), table = base + "/table";
-  std::ofstream(table) << "kept";
+  std::ofstream(table) << tuning_version << "\nkept";
+  std::ofstream(base + "/thesis.txt") << "chapter 1";
   REQUIRE(::mkfifo((base + "/pipe").c_str(), 0600) == 0);
   struct {
     std::string arguments;
@@ -141,6 +142,7 @@ TEST_CASE("what cannot be measured or written is refused before a measurement, a
   } const cases[] = {
       {"-o " + base, 1, base + " is a folder; name a file"},
       {"-o " + base + "/pipe", 1, base + "/pipe is a device or pipe; name a file"},
+      {"-o " + base + "/thesis.txt", 1, "/thesis.txt is a file, but no tuning table, which begins with tutti-tuning"},
       {"-o ''", 1, "no output file is named; pass one with --output"},
       {"-o /proc/none/table", 1, "cannot write /proc/none/table: No such file or directory; name a file"},
       {"-o " + table + " --results " + base + "/./table", 1, "two of the output files are the same file"},
@@ -157,15 +159,16 @@ TEST_CASE("what cannot be measured or written is refused before a measurement, a
     CHECK(c.said(one.sentence));
     CHECK(!c.said("2 to 2 ranks"));
   }
-  CHECK(read_file(table) == "kept");
+  CHECK(read_file(table) == std::string(tuning_version) + "\nkept");
+  CHECK(read_file(base + "/thesis.txt") == "chapter 1");
   CHECK(fs::is_fifo(base + "/pipe"));
-  CHECK(std::distance(fs::directory_iterator(at.path()), fs::directory_iterator()) == 2);
+  CHECK(std::distance(fs::directory_iterator(at.path()), fs::directory_iterator()) == 3);
 }
 
 TEST_CASE("a symbolic link to the table stays one") {
   temporary_folder const at;
   std::string const base = at.path().string();
-  std::ofstream(base + "/table") << "old";
+  std::ofstream(base + "/table") << tuning_version << "\nold";
   fs::create_symlink("table", base + "/link");
   command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + base + "/link");
   CHECK(c.wait() == 0);

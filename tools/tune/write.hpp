@@ -17,6 +17,7 @@
 
 #include "session.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/tune/text.hpp"
 
 namespace tuning {
@@ -84,6 +85,7 @@ class draft {
 // The files that a measurement writes.
 struct drafts {
   explicit drafts(settings const& s) : table(s.output) {
+    expect_table(table.target());
     if (!s.header.empty()) header.emplace(s.header);
     if (!s.results.empty()) times.emplace(s.results);
     auto const same = [](draft const& a, std::optional<draft> const& b) { return b && a.target() == b->target(); };
@@ -95,6 +97,17 @@ struct drafts {
 
   draft table;
   std::optional<draft> header{}, times{};
+
+ private:
+  // A table is replaced even if it cannot be read. Another file was probably named by mistake.
+  static void expect_table(std::string const& path) {
+    constexpr std::string_view begin = tutti::detail::tuning_version.substr(0, tutti::detail::tuning_version.find(' '));
+    auto const there = tutti::detail::read_file(path);
+    if (there && !there->empty() && !there->starts_with(begin))
+      throw tutti::error({.code = tutti::error_code::bad_argument,
+                          .what = fmt::format("{} is a file, but no tuning table, which begins with {}", path, begin),
+                          .way_out = "name another file, or remove it"});
+  }
 };
 
 inline std::string quoted(std::string_view text) {
