@@ -20,10 +20,10 @@ void replace_all(std::string& text, std::string_view old, std::string_view with)
     text.replace(at, old.size(), with);
 }
 
-// "all_reduce of 4 interpose::cell<4, 4>, sizes with hash 6 with an operation of MPI" ends in "with MPI_SUM of int32" then.
+// "all_reduce of 4 interpose::cell<4, 4>, in pieces (hash of their sizes: 6) with an operation of MPI" ends in "with MPI_SUM of int32" then.
 // That of a _v form is a hash of its counts.
 void name_combinations(std::string& text) {
-  constexpr std::string_view begin = ", sizes with hash ", end = " with an operation of MPI";
+  constexpr std::string_view begin = ", in pieces (hash of their sizes: ", end = ") with an operation of MPI";
   for (std::size_t at = 0; (at = text.find(begin, at)) != text.npos; at += begin.size()) {
     std::uint64_t number = 0;
     std::size_t const first = at + begin.size();

@@ -15,7 +15,7 @@
 namespace tutti {
 namespace detail {
 
-struct arguments_of_split {
+struct color_and_key_of_split {
   int color, key;
 };
 
@@ -26,8 +26,8 @@ std::optional<communicator<Transport>> communicator<Transport>::split(int color,
   requires detail::divisible<Transport>
 {
   expect_usable(where);
-  detail::arguments_of_split const mine{color, key};
-  std::vector<detail::arguments_of_split> all(static_cast<std::size_t>(size()));
+  detail::color_and_key_of_split const mine{color, key};
+  std::vector<detail::color_and_key_of_split> all(static_cast<std::size_t>(size()));
   all_gather(*this, std::span(&mine, 1), all, {}, where);
   if (color < 0) return {};
   std::vector<int> members;

@@ -69,7 +69,7 @@ class message_faults {
     int peer = t.source != no_rank ? t.source : t.peer;
     circumstance when = circumstance::usual;
     bool const waits_for_itself = alone() || peer == engine_.rank();
-    if (waits_for_itself) what += "; it waits for this same rank";
+    if (waits_for_itself) append(what, {"; rank ", engine_.rank(), " waits for itself"});
     else when = add_waiting_chain(what, peer);
     std::string const other = other_message(t);
     what += other;

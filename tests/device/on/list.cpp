@@ -216,7 +216,7 @@ TEST_CASE("lists of other sizes with the same sum are another call") {
                      barrier(ranks);
                      ranks.work().wait();
                    }),
-                   error_code::mismatch, "sizes with hash");
+                   error_code::mismatch, "hash of their sizes");
     });
 }
 

@@ -42,8 +42,8 @@ TEST_CASE("ranks whose rows have other lengths make different calls") {
          barrier(comm);
        })) {
     CHECK(e.code() == error_code::mismatch);
-    CHECK(e.happened().find("sizes with hash 10 ") != std::string::npos);
-    CHECK(e.happened().find("sizes with hash 20 ") != std::string::npos);
+    CHECK(e.happened().find("hash of their sizes: 10)") != std::string::npos);
+    CHECK(e.happened().find("hash of their sizes: 20)") != std::string::npos);
   }
 }
 
