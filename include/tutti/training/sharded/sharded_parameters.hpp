@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -136,8 +137,9 @@ class sharded_parameters {
     bool const begun = buffers_.has(bucket_of(index));
     if (begun && units_[index].gathered.done()) ++seen.gathered_ahead;
     auto const begin = std::chrono::steady_clock::now();
-    if (!begun) gather_now(index, seen, where);
-    for (std::size_t const u : expected_) begin_to_gather(u, seen, where);
+    if (!begun) gather_unit(*gathers_, index, seen, where);
+    for (std::size_t const u : expected_)
+      if (!buffers_.has(bucket_of(u))) gather_unit(async(*gathers_), u, seen, where);
     units_[index].gathered.wait();
     seen.gather_waited += std::chrono::steady_clock::now() - begin;
     ++units_[index].holders;
@@ -231,24 +233,21 @@ class sharded_parameters {
     seen.gathered_bytes += to.size_bytes();
     return all_gather_v(comm, std::span<T const>(mine(bucket)), to, shards_.counts[bucket], {}, {}, where);
   }
-  std::span<T> take(std::size_t index) {
+  // Gathers a unit on a communicator, or begins to on async() of one.
+  template <class Comm>
+  void gather_unit(Comm&& comm, std::size_t index, training::sharding_statistics& seen, std::source_location where) {
+    std::size_t const bucket = bucket_of(index);
     comparison_.note_gather(index);
-    return buffers_.take(bucket_of(index));
-  }
-  void gather_now(std::size_t index, training::sharding_statistics& seen, std::source_location where) {
-    auto const to = take(index);
-    units_[index].gathered = {};
+    auto const to = buffers_.take(bucket);
+    work& gathered = units_[index].gathered;
+    gathered = {};
     try {
-      gather_bucket(*gathers_, bucket_of(index), to, seen, where);
+      if constexpr (is_asynchronous<std::remove_cvref_t<Comm>>) gathered = gather_bucket(comm, bucket, to, seen, where);
+      else gather_bucket(comm, bucket, to, seen, where);
     } catch (...) {
-      buffers_.give_back(bucket_of(index));
+      buffers_.give_back(bucket);
       throw;
     }
-  }
-  void begin_to_gather(std::size_t index, training::sharding_statistics& seen, std::source_location where) {
-    if (buffers_.has(bucket_of(index))) return;
-    auto const to = take(index);
-    units_[index].gathered = gather_bucket(async(*gathers_), bucket_of(index), to, seen, where);
   }
   // An error of the gather is that of the next one, too.
   void drop(std::size_t index) noexcept {
