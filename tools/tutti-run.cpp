@@ -98,6 +98,8 @@ std::string random_name() {
 class job {
  public:
   explicit job(options o) : options_(std::move(o)) {
+    for (std::string& word : options_.command) words_.push_back(word.data());
+    words_.push_back(nullptr);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t mine;
     sigemptyset(&mine);
@@ -115,12 +117,11 @@ class job {
   }
 
   int run() {
-    std::string const name = random_name();
+    prepare_environment();
     if (options_.seconds > 0)
       limit_ = clock_type::now() +
                std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(options_.seconds));
     next_ = limit_;
-    name_ = name;
     ranks_.resize(static_cast<std::size_t>(options_.ranks));
     for (int r = 0; r < options_.ranks; ++r)
       if (int const code = start(r); code != 0) {
@@ -153,12 +154,27 @@ class job {
     std::optional<clock_type::time_point> kill{};  // when a process that nobody needs is killed, unless SIGTERM ends it
   };
 
+  // Gives the ranks the environment of this program, with variables that tell them about the job.
+  void prepare_environment() const {
+    set_variable("TUTTI_SIZE", std::to_string(options_.ranks));
+    set_variable("TUTTI_JOB", random_name());
+    set_variable("TUTTI_ELASTIC", is_elastic() ? fmt::format("{}:{}", options_.min_ranks, options_.ranks) : "");
+    survival_.pass_on();
+  }
+  static void set_variable(char const* name, std::string const& value) {
+    value.empty() ? ::unsetenv(name) : ::setenv(name, value.c_str(), 1);
+  }
+
   // Returns 0, an exit code if the program cannot be started, or a negative number of errno if the system has no room for a process.
+  // Between fork and exec, nothing may allocate or wait for a lock: a thread of this program may have held one that nobody unlocks in
+  // the child. So all that the child needs is made before.
   int start(int r, bool joins = false) {
     auto [out, out_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [err, err_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [trouble, trouble_end] = make_pipe();  // closed by a successful exec
     if (!trouble || (options_.prefix && (!out || !err))) return -errno;
+    set_variable("TUTTI_RANK", std::to_string(r));
+    set_variable(tutti::detail::join_variable, joins ? std::to_string(r) : "");
     pid_t const parent = ::getpid();
     pid_t const process = ::fork();
     if (process < 0) return -errno;
@@ -166,21 +182,10 @@ class job {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
       if (options_.prefix) ::dup2(out_end.get(), STDOUT_FILENO), ::dup2(err_end.get(), STDERR_FILENO);
-      if (r > 0) ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-      ::setenv("TUTTI_RANK", std::to_string(r).c_str(), 1);
-      ::setenv("TUTTI_SIZE", std::to_string(options_.ranks).c_str(), 1);
-      ::setenv("TUTTI_JOB", name_.c_str(), 1);
-      ::unsetenv("TUTTI_ELASTIC");
-      ::unsetenv(tutti::detail::join_variable);
-      if (is_elastic()) ::setenv("TUTTI_ELASTIC", fmt::format("{}:{}", options_.min_ranks, options_.ranks).c_str(), 1);
-      if (joins) ::setenv(tutti::detail::join_variable, std::to_string(r).c_str(), 1);
-      survival_.pass_on();
+      if (r > 0) ::dup2(no_input_.get(), STDIN_FILENO);
       if (options_.prefix) ::setrlimit(RLIMIT_NOFILE, &files_before_);
       sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
-      std::vector<char*> words;
-      for (std::string& word : options_.command) words.push_back(word.data());
-      words.push_back(nullptr);
-      ::execvp(words[0], words.data());
+      ::execvp(words_[0], words_.data());
       int const code = errno;
       [[maybe_unused]] auto const told = ::write(trouble_end.get(), &code, sizeof code);
       ::_exit(127);
@@ -463,11 +468,12 @@ class job {
   }
 
   options options_;
+  std::vector<char*> words_;  // of the command, as exec wants them
+  descriptor no_input_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   sigset_t signals_before_{};
   rlimit files_before_{};
   descriptor signals_;
   tutti::detail::survival_line const survival_;
-  std::string name_;            // of the job
   bool late_mismatch_ = false;  // noticed when ranks closed their communicators
   std::vector<rank> ranks_;
   std::vector<output> outputs_;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "launch/command.hpp"
+#include "support/sanitized.hpp"
 #include "support/temporary_folder.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"
@@ -55,6 +56,17 @@ TEST_CASE("ranks are numbered, and share a job name that differs between jobs") 
     for (std::string const r : {"[0] rank 0", "[1] rank 1", "[2] rank 2"}) CHECK(c.said(r + " of 3" + name + "\n"));
   }
   CHECK(names[0] != names[1]);
+}
+
+TEST_CASE("nothing is allocated between the fork of a rank and the start of its program" * doctest::skip(sanitized)) {
+  for (std::string const options : {"-n 2 --prefix", "--elastic 1:2"}) {
+    command c("env LD_PRELOAD=" TUTTI_NO_ALLOCATION " " + run + options +
+              " sh -c 'unset LD_PRELOAD; echo rank $TUTTI_RANK'");
+    CHECK(c.wait() == 0);
+    CAPTURE(c.output);
+    CHECK(c.said("rank 0\n"));
+    CHECK(c.said("rank 1\n"));
+  }
 }
 
 TEST_CASE("a wrong command line is rejected with a message") {
