@@ -3,6 +3,7 @@
 // ranks: 3
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +17,19 @@
 using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
+
+namespace {
+
+int longest_type = 0;  // of those that this process has asked the MPI for, in elements
+bool types_fail = false;
+
+}  // namespace
+
+// Takes the place of the MPI's.
+extern "C" int MPI_Type_contiguous(int count, MPI_Datatype of, MPI_Datatype* made) {
+  longest_type = std::max(longest_type, count);
+  return types_fail ? MPI_ERR_INTERN : PMPI_Type_contiguous(count, of, made);
+}
 
 namespace {
 
@@ -71,6 +85,20 @@ TEST_CASE("native takes every type and operation") {
           all_reduce<native>(comm, scaled, out, premultiplied_sum<float>{0.5F});
           if (out.back() != 3 || scaled.back() != 2) throw std::runtime_error("the prologue was not applied");
         }) == "");
+}
+
+TEST_CASE("native asks the MPI for no larger type than that of an element, and says if there can be none") {
+  auto const compose_some = [](auto& comm) {
+    std::vector<affine> v(3);
+    all_reduce<native>(comm, v, compose{});
+  };
+  longest_type = 0;
+  CHECK(on_ranks(2, compose_some) == "");
+  CHECK(longest_type <= static_cast<int>(sizeof(affine)));
+  types_fail = true;
+  std::string const thrown = on_ranks(2, compose_some);
+  types_fail = false;
+  CHECK_MESSAGE((world().rank() == 2 || thrown.find("MPI_Type_contiguous failed") != std::string::npos), thrown);
 }
 
 TEST_CASE("what a library would round on the way is not left to it") {

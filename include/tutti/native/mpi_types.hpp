@@ -12,6 +12,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/body.hpp"
+#include "tutti/transport/mpi/library.hpp"
 
 namespace tutti::detail {
 
@@ -20,16 +21,9 @@ class mpi_bytes {
  public:
   explicit mpi_bytes(std::size_t bytes) {
     if (bytes == 1) return;
-    MPI_Datatype part = MPI_DATATYPE_NULL;
-    MPI_Type_contiguous(part_bytes, MPI_BYTE, &part);
-    std::size_t const parts = bytes / part_bytes;
-    int const lengths[] = {static_cast<int>(parts), static_cast<int>(bytes % part_bytes)};
-    MPI_Aint const begins[] = {0, static_cast<MPI_Aint>(parts * part_bytes)};
-    MPI_Datatype const types[] = {part, MPI_BYTE};
-    if (parts > 0) MPI_Type_create_struct(2, lengths, begins, types, &type_);
-    else MPI_Type_contiguous(lengths[1], MPI_BYTE, &type_);
-    MPI_Type_commit(&type_);
-    MPI_Type_free(&part);
+    if (bytes < part_bytes) make_contiguous(static_cast<int>(bytes), type_);
+    else make_of_parts(bytes);
+    expect_success(MPI_Type_commit(&type_), "MPI_Type_commit");
   }
   mpi_bytes(mpi_bytes const&) = delete;
   mpi_bytes& operator=(mpi_bytes const&) = delete;
@@ -40,6 +34,22 @@ class mpi_bytes {
 
  private:
   static constexpr int part_bytes = 1 << 30;
+
+  static void make_contiguous(int bytes, MPI_Datatype& to) {
+    expect_success(MPI_Type_contiguous(bytes, MPI_BYTE, &to), "MPI_Type_contiguous");
+  }
+  [[gnu::cold]] void make_of_parts(std::size_t bytes) {
+    MPI_Datatype part = MPI_DATATYPE_NULL;
+    make_contiguous(part_bytes, part);
+    std::size_t const parts = bytes / part_bytes;
+    int const lengths[] = {static_cast<int>(parts), static_cast<int>(bytes % part_bytes)};
+    MPI_Aint const begins[] = {0, static_cast<MPI_Aint>(parts * part_bytes)};
+    MPI_Datatype const types[] = {part, MPI_BYTE};
+    int const made = MPI_Type_create_struct(2, lengths, begins, types, &type_);
+    MPI_Type_free(&part);
+    expect_success(made, "MPI_Type_create_struct");
+  }
+
   MPI_Datatype type_ = MPI_BYTE;
 };
 
@@ -97,7 +107,7 @@ class mpi_reduction<reducing<T, Op>> {
   explicit mpi_reduction(reducing<T, Op> const& body) : bytes_(is_user_defined() ? sizeof(T) : 1) {
     if (!is_user_defined()) return;
     running_ = &body;
-    MPI_Op_create(&apply, is_commutative<Op> ? 1 : 0, &op_);
+    expect_success(MPI_Op_create(&apply, is_commutative<Op> ? 1 : 0, &op_), "MPI_Op_create");
   }
   mpi_reduction(mpi_reduction const&) = delete;
   mpi_reduction& operator=(mpi_reduction const&) = delete;
