@@ -72,9 +72,9 @@ int call_gather(Call c, void const* in, int count, MPI_Datatype type, void* out,
       kept.bytes = mine.size();
       return gather(ranks, mine.read(), {}, root);
     }
-    message const& all = kept.add(in_place ? use::both : use::writes, out, elements(out_count, c.ranks()), out_type);
+    message const& all = kept.add(use::writes, out, elements(out_count, c.ranks()), out_type);
     kept.bytes = all.size() / elements(c.ranks());
-    if (in_place) return gather(ranks, all.block(root, c.ranks()), all.write(), root);
+    if (in_place) return gather(ranks, all.read_block(root, c.ranks()), all.write(), root);
     return gather(ranks, kept.add(use::reads, in, elements(count), type).read(), all.write(), root);
   });
 }
@@ -95,9 +95,9 @@ int call_gatherv(Call c, void const* in, int count, MPI_Datatype type, void* out
       kept.bytes = mine.size();
       return gather_v(ranks, mine.read(), {}, {}, {}, root);
     }
-    blocks const& all = kept.add(in_place ? use::both : use::writes, out, c.ranks(), counts, begins, out_type);
+    blocks const& all = kept.add(use::writes, out, c.ranks(), counts, begins, out_type);
     kept.bytes = all.block(root).size();
-    if (in_place) return gather_v(ranks, all.block(root), all.write(), all.counts(), all.offsets(), root);
+    if (in_place) return gather_v(ranks, all.read_block(root), all.write(), all.counts(), all.offsets(), root);
     message const& mine = kept.add(use::reads, in, elements(count), type);
     return gather_v(ranks, kept.add_apart(mine.read(), all.write()), all.write(), all.counts(), all.offsets(), root);
   });
@@ -161,9 +161,9 @@ int call_allgather(Call c, void const* in, int count, MPI_Datatype type, void* o
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
-    message const& all = kept.add(in_place ? use::both : use::writes, out, elements(out_count, c.ranks()), out_type);
+    message const& all = kept.add(use::writes, out, elements(out_count, c.ranks()), out_type);
     kept.bytes = all.size() / elements(c.ranks());
-    if (in_place) return all_gather(ranks, all.block(c.rank(), c.ranks()), all.write());
+    if (in_place) return all_gather(ranks, all.read_block(c.rank(), c.ranks()), all.write());
     return all_gather(ranks, kept.add(use::reads, in, elements(count), type).read(), all.write());
   });
 }
@@ -178,9 +178,9 @@ int call_allgatherv(Call c, void const* in, int count, MPI_Datatype type, void* 
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, counts, begins, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
-    blocks const& all = kept.add(in_place ? use::both : use::writes, out, c.ranks(), counts, begins, out_type);
+    blocks const& all = kept.add(use::writes, out, c.ranks(), counts, begins, out_type);
     kept.bytes = all.block(c.rank()).size();
-    if (in_place) return all_gather_v(ranks, all.block(c.rank()), all.write(), all.counts(), all.offsets());
+    if (in_place) return all_gather_v(ranks, all.read_block(c.rank()), all.write(), all.counts(), all.offsets());
     message const& mine = kept.add(use::reads, in, elements(count), type);
     return all_gather_v(ranks, kept.add_apart(mine.read(), all.write()), all.write(), all.counts(), all.offsets());
   });

@@ -89,6 +89,16 @@ message::message(use how, void const* memory, std::size_t count, MPI_Datatype ty
   if (!known_.dense && how != use::writes) pack({memory_, type}, data_, count_, known_);
 }
 
+input message::read_block(int i, int n) const {
+  output const own = block(i, n);
+  if (!known_.dense) {
+    std::size_t const count = count_ / static_cast<std::size_t>(n);
+    MPI_Aint const begin = static_cast<MPI_Aint>(count) * i * known_.extent;
+    pack({memory_ + begin, unpacked_as_.get()}, own.data(), count, known_);
+  }
+  return own;
+}
+
 void message::deliver() const {
   if (MPI_Datatype const type = unpacked_as_.get(); type != MPI_DATATYPE_NULL)
     unpack(data_, {memory_, type}, count_, known_);
@@ -120,13 +130,21 @@ blocks::blocks(use how, void const* memory, int ranks, int const* counts, int co
   packed_ = room_for(bytes_);
   data_ = packed_.get();
   for (std::size_t q = 0; q < counts_.size() && how != use::writes; ++q)
-    pack({places_[q], type}, data_ + offsets_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), known_);
+    pack({places_[q], type}, data_ + offsets_[q], elements(q), known_);
+}
+
+std::size_t blocks::elements(std::size_t block) const { return counts_[block] / std::max<std::size_t>(known_.size, 1); }
+
+input blocks::read_block(int i) const {
+  auto const at = static_cast<std::size_t>(i);
+  if (!known_.dense) pack({places_[at], unpacked_as_.get()}, data_ + offsets_[at], elements(at), known_);
+  return block(i);
 }
 
 void blocks::deliver() const {
   MPI_Datatype const type = unpacked_as_.get();
   for (std::size_t q = 0; q < counts_.size() && type != MPI_DATATYPE_NULL; ++q)
-    unpack(data_ + offsets_[q], {places_[q], type}, counts_[q] / std::max<std::size_t>(known_.size, 1), known_);
+    unpack(data_ + offsets_[q], {places_[q], type}, elements(q), known_);
 }
 
 apart::apart(input in, output out) : in_(in) {

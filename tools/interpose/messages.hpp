@@ -49,6 +49,8 @@ class message {
     std::size_t const bytes = bytes_ / static_cast<std::size_t>(n);
     return {data_ + bytes * static_cast<std::size_t>(i), bytes};
   }
+  // The same where the call writes all blocks and reads this one.
+  input read_block(int i, int n) const;
   // Unpacks the values to the program's buffer; called when the call is done.
   void deliver() const;
 
@@ -75,9 +77,13 @@ class blocks {
     auto const at = static_cast<std::size_t>(i);
     return {data_ + offsets_[at], counts_[at]};
   }
+  // The same where the call writes all blocks and reads this one.
+  input read_block(int i) const;
   void deliver() const;
 
  private:
+  std::size_t elements(std::size_t block) const;
+
   datatype known_;
   kept_type unpacked_as_;
   std::vector<std::size_t> counts_, offsets_;  // bytes
