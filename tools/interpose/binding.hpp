@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "collectives.hpp"
+#include "decision.hpp"
 #include "errors.hpp"
 #include "groups.hpp"
-#include "statistics.hpp"
 
 namespace interpose {
 
@@ -38,8 +38,8 @@ void stop();
 // takes a communicator over at a collective that is not among its first, so that one of a few calls costs nothing. All
 // ranks make the same calls, so they take it over at the same one. `may_wait`: the call may wait for the other ranks.
 binding* find_binding(MPI_Comm comm, bool may_wait);
-// A call did not take place, because the MPI refused its arguments with this code, if it did. The other ranks have not made it, or wait
-// for this one to make it again; unless `others_end`: then they may have ended it without a root that was refused.
+// Undoes the count of a call that the MPI refused with `code`, unless the code says that it was carried out. The other ranks have not
+// made the call, or wait until this one repeats it. `others_end`: they may have completed it without this root.
 void uncount(binding& b, int code, bool others_end);
 
 // An identity for the communicators that all ranks of `parent` are about to derive from it, without communication: a

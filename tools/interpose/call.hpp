@@ -14,10 +14,12 @@
 
 #include "binding.hpp"
 #include "datatypes.hpp"
+#include "decision.hpp"
 #include "errors.hpp"
 #include "messages.hpp"
 #include "notice.hpp"
 #include "requests.hpp"
+#include "statistics.hpp"
 #include "user_reduction.hpp"
 
 namespace interpose {
@@ -96,7 +98,7 @@ class call {
   std::shared_ptr<failure> const& failed() const { return bound_->failed; }
   // Of a call that has waited long: which ranks have not made it.
   [[gnu::cold]] static std::string describe_wait(void const* waiting, int seconds);
-  std::string_view name() const { return function_names[static_cast<std::size_t>(what_)]; }
+  std::string_view name() const { return function_names[what_]; }
 
  private:
   // Whether ranks other than the root need not wait for it.

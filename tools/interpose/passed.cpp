@@ -2,6 +2,7 @@
 // Collectives that are passed to the MPI, and counted.
 #include <mpi.h>
 
+#include "decision.hpp"
 #include "fortran.hpp"
 #include "statistics.hpp"
 

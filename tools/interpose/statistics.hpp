@@ -9,41 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "decision.hpp"
 #include "environment.hpp"
 #include "tutti/core/text.hpp"
 
 namespace interpose {
-
-// clang-format off
-enum class function {
-  allgather, allgatherv, allreduce, alltoall, alltoallv, alltoallw, barrier, bcast, exscan, gather, gatherv, reduce,
-  reduce_scatter, reduce_scatter_block, scan, scatter, scatterv,
-  iallgather, iallgatherv, iallreduce, ialltoall, ialltoallv, ialltoallw, ibarrier, ibcast, iexscan, igather, igatherv,
-  ireduce, ireduce_scatter, ireduce_scatter_block, iscan, iscatter, iscatterv,
-};
-inline constexpr auto function_names = std::to_array<std::string_view>({
-  "MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Barrier",
-  "MPI_Bcast", "MPI_Exscan", "MPI_Gather", "MPI_Gatherv", "MPI_Reduce", "MPI_Reduce_scatter",
-  "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Scatter", "MPI_Scatterv",
-  "MPI_Iallgather", "MPI_Iallgatherv", "MPI_Iallreduce", "MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Ialltoallw",
-  "MPI_Ibarrier", "MPI_Ibcast", "MPI_Iexscan", "MPI_Igather", "MPI_Igatherv", "MPI_Ireduce", "MPI_Ireduce_scatter",
-  "MPI_Ireduce_scatter_block", "MPI_Iscan", "MPI_Iscatter", "MPI_Iscatterv",
-});
-// clang-format on
-
-// The reason why a call goes to the MPI.
-// clang-format off
-enum class reason {
-  none, first_calls, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
-  same_buffer, in_place, not_started, no_memory, handed_back, broken,
-};
-inline constexpr auto reason_texts = std::to_array<std::string_view>({
-  "", "first calls of a communicator", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
-  "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
-  "an invalid argument", "one buffer as input and output", "MPI_IN_PLACE in place of a buffer", "outside of MPI_Init and MPI_Finalize",
-  "no shared memory left", "after an error", "it could not be taken over",
-});
-// clang-format on
 
 class statistics {
  public:
@@ -69,10 +39,11 @@ class statistics {
       for (std::size_t i = 0; i < r.passed.size(); ++i) {
         if (r.passed[i] == 0) continue;
         passed += r.passed[i];
-        why += tutti::detail::join({why.empty() ? ": " : ", ", reason_texts[i]});
+        why += tutti::detail::join({why.empty() ? ": " : ", ", reason_texts[static_cast<reason>(i)]});
       }
       if (r.ran + passed > 0)
-        out += line(function_names[f], std::to_string(r.ran), std::to_string(r.bytes), std::to_string(passed) + why);
+        out += line(function_names[static_cast<function>(f)], std::to_string(r.ran), std::to_string(r.bytes),
+                    std::to_string(passed) + why);
     }
     return out;
   }
