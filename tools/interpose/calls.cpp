@@ -141,13 +141,13 @@ int call_scatterv(Call c, void const* in, int const counts[], int const begins[]
     if (!is_root) {
       message const& mine = kept.add(use::writes, out, elements(count), type);
       kept.bytes = mine.size();
-      return scatter_v(ranks, {}, {}, {}, mine.write(), root);
+      return scatter_v(ranks, {}, {}, mine.write(), {}, root);
     }
     blocks const& all = kept.add(use::reads, in, c.ranks(), counts, begins, in_type);
     kept.bytes = all.block(root).size();
-    if (in_place) return scatter_v(ranks, all.read(), all.counts(), all.offsets(), all.block(root), root);
+    if (in_place) return scatter_v(ranks, all.read(), all.counts(), all.block(root), all.offsets(), root);
     message const& mine = kept.add(use::writes, out, elements(count), type);
-    return scatter_v(ranks, kept.add_apart(all.read(), mine.write()), all.counts(), all.offsets(), mine.write(), root);
+    return scatter_v(ranks, kept.add_apart(all.read(), mine.write()), all.counts(), mine.write(), all.offsets(), root);
   });
 }
 
@@ -217,8 +217,8 @@ int call_alltoallv(Call c, void const* in, int const counts[], int const begins[
         kept.add(in_place ? use::both : use::writes, out, c.ranks(), out_counts, out_begins, out_type);
     blocks const& sent = in_place ? received : kept.add(use::reads, in, c.ranks(), counts, begins, type);
     kept.bytes = received.write().size();
-    return all_to_all_v(ranks, kept.add_apart(sent.read(), received.write()), sent.counts(), sent.offsets(),
-                        received.write(), received.counts(), received.offsets());
+    return all_to_all_v(ranks, kept.add_apart(sent.read(), received.write()), sent.counts(), received.write(),
+                        received.counts(), sent.offsets(), received.offsets());
   });
 }
 

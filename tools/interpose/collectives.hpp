@@ -41,7 +41,7 @@ returned<Comm> gather_v(Comm& comm, input in, output out, sizes counts, sizes of
 template <class Comm>
 returned<Comm> scatter(Comm& comm, input in, output out, int root);
 template <class Comm>
-returned<Comm> scatter_v(Comm& comm, input in, sizes counts, sizes offsets, output out, int root);
+returned<Comm> scatter_v(Comm& comm, input in, sizes counts, output out, sizes offsets, int root);
 template <class Comm>
 returned<Comm> all_gather(Comm& comm, input in, output out);
 template <class Comm>
@@ -49,7 +49,7 @@ returned<Comm> all_gather_v(Comm& comm, input in, output out, sizes counts, size
 template <class Comm>
 returned<Comm> all_to_all(Comm& comm, input in, output out);
 template <class Comm>
-returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, sizes sent_at, output out, sizes received,
+returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, output out, sizes received, sizes sent_at,
                             sizes received_at);
 
 template <class Comm>

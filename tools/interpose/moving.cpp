@@ -38,7 +38,7 @@ returned<Comm> scatter(Comm& comm, input in, output out, int root) {
   return tutti::scatter(comm, in, out, root, as_long_as_it_takes(), {});
 }
 template <class Comm>
-returned<Comm> scatter_v(Comm& comm, input in, sizes counts, sizes offsets, output out, int root) {
+returned<Comm> scatter_v(Comm& comm, input in, sizes counts, output out, sizes offsets, int root) {
   return tutti::scatter_v(comm, in, counts, out, offsets, root, as_long_as_it_takes(), {});
 }
 template <class Comm>
@@ -54,7 +54,7 @@ returned<Comm> all_to_all(Comm& comm, input in, output out) {
   return tutti::all_to_all(comm, in, out, as_long_as_it_takes(), {});
 }
 template <class Comm>
-returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, sizes sent_at, output out, sizes received,
+returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, output out, sizes received, sizes sent_at,
                             sizes received_at) {
   return tutti::all_to_all_v(comm, in, sent, out, received, sent_at, received_at, as_long_as_it_takes(), {});
 }
@@ -65,11 +65,11 @@ returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, sizes sent_at, out
   template returned<Comm> gather(Comm&, input, output, int);                  \
   template returned<Comm> gather_v(Comm&, input, output, sizes, sizes, int);  \
   template returned<Comm> scatter(Comm&, input, output, int);                 \
-  template returned<Comm> scatter_v(Comm&, input, sizes, sizes, output, int); \
+  template returned<Comm> scatter_v(Comm&, input, sizes, output, sizes, int); \
   template returned<Comm> all_gather(Comm&, input, output);                   \
   template returned<Comm> all_gather_v(Comm&, input, output, sizes, sizes);   \
   template returned<Comm> all_to_all(Comm&, input, output);                   \
-  template returned<Comm> all_to_all_v(Comm&, input, sizes, sizes, output, sizes, sizes)
+  template returned<Comm> all_to_all_v(Comm&, input, sizes, output, sizes, sizes, sizes)
 INTERPOSE_MOVING(communicator);
 INTERPOSE_MOVING(asynchronous);
 

@@ -71,7 +71,7 @@ void user_reduction::reduce_scatter(input in, output out, sizes counts) {
   std::size_t const mine = counts[static_cast<std::size_t>(comm_.rank())];
   std::vector<std::size_t> const received(ranks, mine);
   rows_.resize(mine * (ranks + 1));
-  all_to_all_v(comm_, in, counts, {}, output(rows_).subspan(mine), received, {});
+  all_to_all_v(comm_, in, counts, output(rows_).subspan(mine), received, {}, {});
   if (mine > 0) copy(fold({0, 0, mine, mine / element_bytes_}), out.data());
 }
 
