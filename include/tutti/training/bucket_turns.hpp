@@ -34,8 +34,8 @@ namespace tutti::detail {
 // the least of the votes counts, and from it and the turns so far all ranks compute the same bucket. (It could not travel with the
 // gradients: one element more would change how they are divided among the ranks, and so their bits, and hooks would compress it.)
 //
-//   - A rank votes as soon as the first bucket of the plan that is left is full. So the least vote exceeds it, a bucket can always
-//     be chosen, and the chosen one can begin at once on all ranks.
+//   - A rank votes as soon as the first bucket of the plan that is left is full. So every vote is greater than the index of that
+//     bucket: at least one bucket can be chosen, and the one chosen is full on all ranks.
 //   - Of `concurrent` buckets in flight and one that waits behind them, one must have ended. What has not begun can still be
 //     overtaken, so a gradient that is urgent waits for at most so many buckets.
 //   - The last bucket needs no vote.
