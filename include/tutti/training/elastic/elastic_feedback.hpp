@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -16,6 +15,7 @@
 #include "tutti/training/checkpoint/saved_array.hpp"
 #include "tutti/training/elastic/shard_residuals.hpp"
 #include "tutti/training/hooks/codecs.hpp"
+#include "tutti/training/hooks/residual.hpp"
 
 namespace tutti::training {
 
@@ -69,10 +69,7 @@ class elastic_feedback {
       for (std::size_t i = 0; i < out.size(); ++i) residual[i] += out[i];
       codec_.encode(residual, message);
       codec_.decode(message, sent_);
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        float const left = residual[i] - sent_[i];
-        residual[i] = std::isfinite(left) ? left : 0;
-      }
+      for (std::size_t i = 0; i < out.size(); ++i) residual[i] = tutti::detail::finite_or_zero(residual[i] - sent_[i]);
     }
     std::vector<std::size_t> counts;
     for (int r = 0; r < comm.size(); ++r) counts.push_back(residuals_.shards_of(r, comm.size()).count * bytes);

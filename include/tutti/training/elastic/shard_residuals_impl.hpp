@@ -2,7 +2,6 @@
 // Definitions of training/elastic/shard_residuals.hpp.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -13,6 +12,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/elastic/shard_residuals.hpp"
+#include "tutti/training/hooks/residual.hpp"
 
 namespace tutti::detail {
 
@@ -22,12 +22,7 @@ TUTTI_INLINE shard_residuals::shard_residuals(std::size_t shards, std::size_t va
     refuse(-1, "gradients are to be averaged over 0 shards", "divide the data into at least one shard", where);
 }
 
-TUTTI_INLINE void shard_residuals::rescale(double by) {
-  for (float& x : all_) {
-    x = static_cast<float>(x * by);
-    if (!std::isfinite(x)) x = 0;
-  }
-}
+TUTTI_INLINE void shard_residuals::rescale(double by) { scale_residual(all_, by); }
 
 TUTTI_INLINE training::saved_array shard_residuals::describe(int rank, int ranks, std::string name) {
   own_ = shards_of(rank, ranks);

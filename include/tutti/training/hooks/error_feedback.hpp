@@ -2,7 +2,6 @@
 // error_feedback: a hook that sends gradients through a lossy codec, and what a step has lost with the next one.
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <deque>
@@ -17,6 +16,7 @@
 #include "tutti/started/work.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/hooks/codecs.hpp"
+#include "tutti/training/hooks/residual.hpp"
 
 namespace tutti::training {
 
@@ -58,7 +58,8 @@ class error_feedback {
     for (auto const& part : some.parts) {
       auto const sent = part_of(its.decoded, part, some);
       auto& residual = residuals_[part.parameter];
-      for (std::size_t i = 0; i < residual.size(); ++i) residual[i] = finite_or_zero(part.gradient[i] - sent[i]);
+      for (std::size_t i = 0; i < residual.size(); ++i)
+        residual[i] = tutti::detail::finite_or_zero(part.gradient[i] - sent[i]);
     }
     return all_gather(async(comm), its.mine, its.all).then([this, &its, some, ranks = comm.size()] {
       add_up(its, some, ranks);
@@ -72,7 +73,8 @@ class error_feedback {
     for (auto const& part : unused.parts) {
       auto const sent = part_of(its.decoded, part, unused);
       auto& residual = residuals_[part.parameter];
-      for (std::size_t i = 0; i < residual.size(); ++i) residual[i] = finite_or_zero(residual[i] + sent[i]);
+      for (std::size_t i = 0; i < residual.size(); ++i)
+        residual[i] = tutti::detail::finite_or_zero(residual[i] + sent[i]);
     }
   }
 
@@ -85,8 +87,7 @@ class error_feedback {
   void restore_residuals(std::vector<std::vector<float>> saved) { residuals_ = std::move(saved); }
   // For gradients that will be as many times as large as before: those of a scaled loss, whose scale has changed. Not in a step.
   void rescale(double by) {
-    for (auto& residual : residuals_)
-      for (float& x : residual) x = finite_or_zero(static_cast<float>(x * by));
+    for (auto& residual : residuals_) tutti::detail::scale_residual(residual, by);
   }
 
  private:
@@ -95,7 +96,6 @@ class error_feedback {
     std::vector<float> decoded{};
   };
 
-  static float finite_or_zero(float x) { return std::isfinite(x) ? x : 0; }
   std::vector<float>& residual_of(bucket_part<float> const& part, int rank) {
     if (residuals_.size() <= part.parameter) residuals_.resize(part.parameter + 1);
     std::vector<float>& out = residuals_[part.parameter];

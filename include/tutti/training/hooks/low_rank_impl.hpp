@@ -10,6 +10,7 @@
 
 #include "tutti/core/config.hpp"
 #include "tutti/training/hooks/low_rank.hpp"
+#include "tutti/training/hooks/residual.hpp"
 
 namespace tutti::detail {
 
@@ -59,7 +60,7 @@ TUTTI_INLINE void subtract(std::span<float> m, low_rank const& product) {
     float* const row = m.data() + i * columns;
     for (std::size_t k = 0; k < product.rank; ++k)
       add_multiple(row, -product.p[k * rows + i], product.q.data() + k * columns, columns);
-    for (std::size_t j = 0; j < columns; ++j) row[j] = std::isfinite(row[j]) ? row[j] : 0;
+    for (std::size_t j = 0; j < columns; ++j) row[j] = finite_or_zero(row[j]);
   }
 }
 

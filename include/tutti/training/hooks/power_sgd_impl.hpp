@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -16,6 +15,7 @@
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/hooks/low_rank.hpp"
 #include "tutti/training/hooks/power_sgd.hpp"
+#include "tutti/training/hooks/residual.hpp"
 
 namespace tutti::training {
 
@@ -42,11 +42,7 @@ TUTTI_INLINE void power_sgd::take_back(bucket<float> const& unused) {
 }
 
 TUTTI_INLINE void power_sgd::rescale(double by) {
-  for (matrix_state& matrix : matrices_)
-    for (float& x : matrix.residual) {
-      x = static_cast<float>(x * by);
-      if (!std::isfinite(x)) x = 0;
-    }
+  for (matrix_state& matrix : matrices_) tutti::detail::scale_residual(matrix.residual, by);
 }
 
 template <class F>
