@@ -40,6 +40,7 @@
 #include "tutti/core/shape.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/launch/newcomers.hpp"
+#include "tutti/launch/place.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
 namespace {
@@ -158,7 +159,8 @@ class job {
   void prepare_environment() const {
     set_variable("TUTTI_SIZE", std::to_string(options_.ranks));
     set_variable("TUTTI_JOB", random_name());
-    set_variable("TUTTI_ELASTIC", is_elastic() ? fmt::format("{}:{}", options_.min_ranks, options_.ranks) : "");
+    set_variable(tutti::detail::elastic_variable,
+                 is_elastic() ? fmt::format("{}:{}", options_.min_ranks, options_.ranks) : "");
     survival_.pass_on();
   }
   static void set_variable(char const* name, std::string const& value) {

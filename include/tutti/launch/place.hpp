@@ -22,6 +22,8 @@ struct place {
 
 namespace detail {
 
+// The variable by which a launcher tells the ranks of an elastic job the least and the greatest number of ranks, such as 2:8.
+inline constexpr char const* elastic_variable = "TUTTI_ELASTIC";
 // The variable that makes a process a newcomer to a running job (launch/newcomers.hpp), and gives it a number.
 inline constexpr char const* join_variable = "TUTTI_ELASTIC_JOIN";
 

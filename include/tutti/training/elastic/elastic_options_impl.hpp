@@ -10,6 +10,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/launch/place.hpp"
 #include "tutti/training/elastic/elastic_options.hpp"
 
 namespace tutti::detail {
@@ -25,15 +26,15 @@ TUTTI_INLINE elastic_job elastic_job::from_environment() {
                  .way_out = "start the program with tutti-run --elastic, or unset the variable"});
   };
   elastic_job out;
-  if (char const* const text = std::getenv("TUTTI_ELASTIC"); text != nullptr && *text != '\0') {
+  if (char const* const text = std::getenv(elastic_variable); text != nullptr && *text != '\0') {
     std::string_view const all = text;
     std::size_t const colon = all.find(':');
     if (colon == all.npos || !read(all.substr(0, colon), out.min_ranks) ||
         !read(all.substr(colon + 1), out.max_ranks) || out.min_ranks < 1 || out.min_ranks > out.max_ranks)
-      refuse("TUTTI_ELASTIC", text, "a least and a greatest number of ranks, such as 2:8");
+      refuse(elastic_variable, text, "a least and a greatest number of ranks, such as 2:8");
   }
-  if (char const* const text = std::getenv("TUTTI_ELASTIC_JOIN"); text != nullptr && *text != '\0')
-    if (!read(text, out.joins_as)) refuse("TUTTI_ELASTIC_JOIN", text, "the number of a member");
+  if (char const* const text = std::getenv(join_variable); text != nullptr && *text != '\0')
+    if (!read(text, out.joins_as)) refuse(join_variable, text, "the number of a member");
   return out;
 }
 
