@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,7 @@ namespace fs = std::filesystem;
 namespace {
 
 thread_local int reads_before_error = -1;  // calls of pread by this thread that succeed; negative: all
+thread_local std::function<void()> after_missing_manifest{};  // called once, after a call of access that finds none
 
 }  // namespace
 
@@ -52,6 +55,18 @@ extern "C" ::ssize_t pread_of_test(int file, void* to, std::size_t bytes, ::off_
     return -1;
   }
   return ::syscall(SYS_pread64, file, to, bytes, offset);
+}
+
+// The same for access.
+extern "C" int access_of_test(char const* path, int mode) __asm__("access");
+extern "C" int access_of_test(char const* path, int mode) {
+  long const out = ::syscall(SYS_faccessat, AT_FDCWD, path, mode);
+  if (out != 0 && std::string_view(path).ends_with("/manifest"))
+    if (auto const then = std::exchange(after_missing_manifest, nullptr)) {
+      then();
+      errno = ENOENT;
+    }
+  return static_cast<int>(out);
 }
 
 namespace {
@@ -337,6 +352,73 @@ TEST_CASE("a checkpoint whose shards another job removes before it is complete d
   CHECK_NOTHROW(expect_error(thrown, error_code::system, "checkpoint-000002/shard-1 is gone"));
   CHECK(contains(thrown, "let only one job at a time save to this folder"));
   CHECK(load_alone(at.path()).step == 10);
+}
+
+TEST_CASE("a checkpoint that another job completes while this one removes what is unfinished stays") {
+  using tutti::detail::manifest;
+  temporary_folder const at;
+  tutti::detail::checkpoint_folder first(at.path()), second(at.path());
+  std::uint64_t const number = first.begin();
+  std::uint64_t weight = 5;
+  std::vector const arrays{training::replicated("weight", weight)};
+  manifest contents{.identity = 1, .step = 2, .arrays = tutti::detail::held_arrays{arrays, {1}}.divide()};
+  auto const [bytes, checksum] = first.write_shard(number, contents, 0, arrays);
+  contents.shards.push_back({bytes, checksum});
+  bool completed = false;
+  after_missing_manifest = [&] {
+    first.finish(number, contents, 3);
+    completed = true;
+  };
+  CHECK(second.begin() == number + 1);
+  CHECK(completed);
+  weight = 0;
+  run_threads(1, [&](auto& comm) { CHECK(training::checkpoints(at.path()).load(comm, arrays).step == 2); });
+  CHECK(weight == 5);
+}
+
+TEST_CASE("what a job was about to remove when it was killed is removed, or has its name again if it is complete") {
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  fs::rename(at.path() / "checkpoint-000001", at.path() / "checkpoint-000001.removed");
+  fs::create_directories(at.path() / "checkpoint-000002.removed");
+  replace_contents(at.path() / "checkpoint-000002.removed/shard-0", "unfinished");
+  run_threads(2, [&](auto& comm) {
+    training::checkpoints saved(at.path());
+    save_step(comm, saved, 20);
+  });
+  std::vector<std::string> names;
+  for (auto const& entry : fs::directory_iterator(at.path())) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{"checkpoint-000001", "checkpoint-000003"});
+}
+
+TEST_CASE("two jobs that save to one folder at the same time undo no save that has succeeded") {
+  temporary_folder const at;
+  std::vector<std::uint64_t> done[2];
+  auto const job = [&](std::uint64_t which) {
+    run_threads(1, [&](auto& comm) {
+      training::checkpoints saved(at.path(), {.keep = 1000});
+      for (std::uint64_t i = 0; i < 200; ++i) try {
+          std::uint64_t const step = 2 * i + which;
+          std::uint64_t weight = step;
+          saved.save(comm, step, std::vector{training::replicated("weight", weight)});
+          done[which].push_back(step);
+        } catch (error const&) {  // it was disturbed, and says so
+        }
+    });
+  };
+  std::thread other(job, 1);
+  job(0);
+  other.join();
+  tutti::detail::checkpoint_folder const folder(at.path());
+  std::vector<std::uint64_t> steps;
+  for (std::uint64_t const number : folder.list()) {
+    auto const contents = tutti::detail::manifest::parse(folder.read_manifest(number));
+    CHECK_NOTHROW(folder.check_shard(number, contents, 0));
+    steps.push_back(contents.step);
+  }
+  for (auto const& some : done)
+    for (std::uint64_t const step : some) CHECK(std::ranges::count(steps, step) == 1);
 }
 
 TEST_CASE("at least one checkpoint is kept") {

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/training/checkpoint/durable_file.hpp"
@@ -28,7 +29,7 @@ class checkpoint_folder {
   // -- Rank 0.
 
   // Removes what checkpoints that were never finished have left, and creates a folder for a new one. Throws if no number is higher
-  // than those of the others.
+  // than those of the others. If another job saves to the folder, its checkpoint is removed, or its save succeeds, but not both.
   [[gnu::cold]] std::uint64_t begin();
   // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay. Throws if a shard has been
   // removed meanwhile.
@@ -52,8 +53,9 @@ class checkpoint_folder {
                           std::span<std::uint64_t const> begins, bool per_rank) const;
 
  private:
-  std::vector<std::uint64_t> numbers() const;  // of all folders, the newest first
-  bool exists(std::uint64_t number) const;
+  std::vector<std::uint64_t> numbers(std::string_view suffix = {}) const;  // of all folders, the newest first
+  std::string aside_of(std::uint64_t number) const;  // the folder under the name that it has before it is removed
+  bool restore_if_finished(std::uint64_t number) const;
   void expect_shard(std::uint64_t number, std::size_t shard) const;
   void remove(std::uint64_t number) const noexcept;
 

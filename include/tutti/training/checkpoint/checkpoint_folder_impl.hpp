@@ -34,6 +34,7 @@ namespace tutti::detail {
 
 inline constexpr std::string_view checkpoint_prefix = "checkpoint-";
 inline constexpr char manifest_name[] = "manifest";
+inline constexpr std::string_view aside = ".removed";  // ends the name of a folder that is about to be removed
 
 TUTTI_INLINE std::string shard_name(std::size_t shard) { return join({"shard-", shard}); }
 
@@ -64,19 +65,32 @@ TUTTI_INLINE std::string checkpoint_folder::path_of(std::uint64_t number) const 
   return join({path_, "/", checkpoint_name(number)});
 }
 
-// Only what is known to lack a manifest does not exist. If the file system cannot tell, begin() must not remove the checkpoint.
-TUTTI_INLINE bool checkpoint_folder::exists(std::uint64_t number) const {
-  return ::access(join({path_of(number), "/", manifest_name}).c_str(), F_OK) == 0 ||
-         (errno != ENOENT && errno != ENOTDIR);
+TUTTI_INLINE std::string checkpoint_folder::aside_of(std::uint64_t number) const {
+  return join({path_of(number), aside});
 }
 
-TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers() const {
+// Only what is known to lack a manifest does not exist. If the file system cannot tell, begin() must not remove the checkpoint.
+TUTTI_INLINE bool has_manifest(std::string const& folder) {
+  return ::access(join({folder, "/", manifest_name}).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+TUTTI_INLINE void remove_files_in(std::string const& folder) noexcept try {
+  // First, so that a crash of the machine does not leave a manifest without shards.
+  if (::unlink(join({folder, "/", manifest_name}).c_str()) == 0) flush_folder(folder);
+  std::vector<std::string> names;
+  for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
+  for (std::string const& name : names)
+    if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
+} catch (...) {  // it is tried again when the next checkpoint is saved
+}
+
+TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers(std::string_view suffix) const {
   std::vector<std::uint64_t> out;
   bool const found = for_each_entry(path_, [&](std::string_view name) {
     if (!name.starts_with(checkpoint_prefix)) return;
     std::uint64_t number = 0;
     std::from_chars(name.data() + checkpoint_prefix.size(), name.data() + name.size(), number);
-    if (name == checkpoint_name(number)) out.push_back(number);
+    if (name == join({checkpoint_name(number), suffix})) out.push_back(number);
   });
   if (!found && errno == ENOTDIR)
     throw_system(join({"cannot read ", path_}), "name a folder: this, or what is above it, is a file", ENOTDIR);
@@ -87,25 +101,39 @@ TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers() const {
 
 TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::list() const {
   std::vector<std::uint64_t> out = numbers();
-  std::erase_if(out, [&](std::uint64_t number) { return !exists(number); });
+  std::erase_if(out, [&](std::uint64_t number) { return !has_manifest(path_of(number)); });
   return out;
 }
 
+// Another job may complete a checkpoint at any moment, but not while its folder has another name. So what is unfinished is given one and
+// looked at once more before it is removed: a save that has succeeded is not undone.
 TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
   make_durable_folder(path_);
-  auto const all = numbers();
-  std::vector<std::uint64_t> unfinished;
-  std::ranges::copy_if(all, std::back_inserter(unfinished), [&](std::uint64_t one) { return !exists(one); });
-  for (std::uint64_t const one : unfinished) remove_files(one);
-  if (!all.empty() && all.front() == std::numeric_limits<std::uint64_t>::max())
+  std::vector<std::uint64_t> all = numbers();
+  for (std::uint64_t const one : all)
+    if (!has_manifest(path_of(one))) ::rename(path_of(one).c_str(), aside_of(one).c_str());
+  std::vector<std::uint64_t> unfinished = numbers(aside);  // with those of a job that was killed here
+  all.insert(all.end(), unfinished.begin(), unfinished.end());
+  std::erase_if(unfinished, [&](std::uint64_t one) { return restore_if_finished(one); });
+  for (std::uint64_t const one : unfinished) remove_files_in(aside_of(one));
+
+  std::uint64_t const last = all.empty() ? 0 : std::ranges::max(all);
+  if (last == std::numeric_limits<std::uint64_t>::max())
     throw error({.code = error_code::system,
-                 .what = join({path_of(all.front()),
+                 .what = join({path_of(last),
                                " has the highest possible number, so no newer checkpoint can be saved in ", path_}),
                  .way_out = "give it a lower number, or save to an empty folder"});
-  std::uint64_t const number = all.empty() ? 1 : all.front() + 1;
-  make_folder(path_of(number));
-  for (std::uint64_t const one : unfinished) remove(one);
-  return number;
+  make_folder(path_of(last + 1));
+  for (std::uint64_t const one : unfinished)
+    if (::rmdir(aside_of(one).c_str()) != 0)  // it holds something else
+      ::rename(aside_of(one).c_str(), path_of(one).c_str());
+  return last + 1;
+}
+
+TUTTI_INLINE bool checkpoint_folder::restore_if_finished(std::uint64_t number) const {
+  if (!has_manifest(aside_of(number))) return false;
+  if (::rename(aside_of(number).c_str(), path_of(number).c_str()) == 0) flush_folder(path_);
+  return true;
 }
 
 TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const& contents, int keep) {
@@ -125,7 +153,8 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
     if (!refused_.contains(one) && ++newer > keep) remove(one);
 }
 
-// begin() of another job takes a checkpoint that has no manifest yet for one that was never finished.
+// begin() of another job takes a checkpoint that has no manifest yet for one that was never finished. It may also have another name for
+// a moment.
 TUTTI_INLINE void checkpoint_folder::expect_shard(std::uint64_t number, std::size_t shard) const {
   std::string const path = join({path_of(number), "/", shard_name(shard)});
   if (::access(path.c_str(), F_OK) == 0) return;
@@ -142,14 +171,8 @@ TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept
 }
 
 TUTTI_INLINE void checkpoint_folder::remove_files(std::uint64_t number) const noexcept try {
-  std::string const folder = path_of(number);
-  // First, so that a crash of the machine does not leave a manifest without shards.
-  if (::unlink(join({folder, "/", manifest_name}).c_str()) == 0) flush_folder(folder);
-  std::vector<std::string> names;
-  for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
-  for (std::string const& name : names)
-    if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
-} catch (...) {  // it is tried again when the next checkpoint is saved
+  remove_files_in(path_of(number));
+} catch (std::bad_alloc const&) {  // it is tried again when the next checkpoint is saved
 }
 
 TUTTI_INLINE std::string checkpoint_folder::read_manifest(std::uint64_t number) const {
