@@ -17,10 +17,12 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -53,17 +55,18 @@ class background_writer {
     std::unique_lock lock(mutex_);
     written_.wait(lock, [this] { return bytes_ == 0; });
   }
-  // Whether so much waits to be written that no more output should be read. handle() becomes readable when this has changed.
+  // Whether so much waits to be written that no more output should be read. handle() becomes readable when there is room again.
   bool is_full() {
     std::lock_guard const lock(mutex_);
     return bytes_ >= most_bytes;
   }
-  // The number of the first error, or 0. handle() becomes readable when this has changed.
+  // The number of the first error, or 0. handle() becomes readable when there is one.
   int error() {
     std::lock_guard const lock(mutex_);
     return error_;
   }
   int handle() const { return room_.get(); }
+  // Makes handle() unreadable until there is news again.
   void note_room() const {
     std::uint64_t times = 0;
     [[maybe_unused]] auto const n = ::read(room_.get(), &times, sizeof times);
@@ -106,7 +109,7 @@ class background_writer {
     }
     return 0;
   }
-  // Whoever shares the file may have made it non-blocking.
+  // Another program that shares the file may have made it non-blocking.
   static void wait_for_room(int to) {
     pollfd room{to, POLLOUT, 0};
     ::poll(&room, 1, -1);
@@ -116,7 +119,7 @@ class background_writer {
   std::mutex mutex_;
   std::condition_variable changed_, written_;
   std::deque<std::pair<int, std::string>> waiting_;
-  std::size_t bytes_ = 0;  // of these, and of the one that is being written
+  std::size_t bytes_ = 0;  // of the texts that wait, and of the one that is being written
   int error_ = 0;          // the first
   bool ends_ = false;
   std::thread thread_{[this] { run(); }};
@@ -145,9 +148,9 @@ inline console& the_console() {
   return one;
 }
 
-// Forwards the output of a rank line by line, with the rank in front of each. A line is held until it ends, or is so long that it is
-// broken, because it may never end. While the writer is
-// full, nothing is read, so a rank that writes more waits, as it would without the launcher.
+// Forwards the output of a rank line by line, with the rank in front of each. A line that has not ended is held back, up to max_line
+// bytes, because it may never end. While the writer is full, nothing is read, so a rank that writes more waits, as it would without the
+// launcher.
 class output {
  public:
   output(tutti::detail::descriptor from, int to, int rank)
@@ -155,10 +158,10 @@ class output {
     ::fcntl(from_.get(), F_SETFL, O_NONBLOCK);
   }
   bool is_open() const { return from_.get() >= 0; }
-  // -1 while nothing should be read.
+  // -1, which poll() ignores, while nothing should be read.
   int handle() const { return the_console().of(to_).is_full() ? -1 : from_.get(); }
 
-  // Where the reader has gone, the rank learns of it at its next write, as it would without the launcher.
+  // If nobody reads what this program writes any more, the rank learns of it at its next write, as it would without the launcher.
   void close_if_broken() {
     if (!is_open() || the_console().of(to_).error() != EPIPE) return;
     line_.clear();
@@ -209,4 +212,30 @@ class output {
   int to_;
   std::string prefix_;
   std::string line_;  // the incomplete last line
+};
+
+// The output of all ranks, with --prefix.
+class outputs {
+ public:
+  void add(tutti::detail::descriptor out, tutti::detail::descriptor errors, int rank) {
+    std::erase_if(all_, [](output const& o) { return !o.is_open(); });
+    all_.emplace_back(std::move(out), STDOUT_FILENO, rank);
+    all_.emplace_back(std::move(errors), STDERR_FILENO, rank);
+  }
+  // What to wait for.
+  void append_to(std::vector<pollfd>& waiting) const {
+    for (output const& o : all_) waiting.push_back({o.handle(), POLLIN, 0});
+  }
+  // `ready`: what append_to() has appended, after the wait.
+  void forward(std::span<pollfd const> ready) {
+    for (output& o : all_) o.close_if_broken();
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if (ready[i].revents != 0) all_[i].forward();
+  }
+  void finish() {
+    for (output& o : all_) o.finish();
+  }
+
+ private:
+  std::vector<output> all_;
 };
