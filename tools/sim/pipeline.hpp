@@ -12,7 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "tutti/core/error.hpp"
+#include "refuse.hpp"
 #include "tutti/training/schedule/draw.hpp"
 #include "tutti/training/schedule/registry.hpp"
 #include "tutti/training/schedule/simulate.hpp"
@@ -40,10 +40,6 @@ inline void pipeline_options(CLI::App& to, pipeline_arguments& a) {
   to.add_option("--backward", a.times.backward, "time of its backward pass")->capture_default_str();
   to.add_option("--message", a.times.message, "time of a message")->capture_default_str();
   to.add_option("--svg", a.svg, "write an SVG file instead of text");
-}
-
-[[noreturn]] inline void refuse(std::string what, std::string way_out) {
-  throw tutti::error({.code = tutti::error_code::bad_argument, .what = std::move(what), .way_out = std::move(way_out)});
 }
 
 inline void check(pipeline_arguments const& a) {
