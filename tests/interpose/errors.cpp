@@ -7,6 +7,7 @@
 #include <mpi.h>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "program.hpp"
 
@@ -79,15 +80,14 @@ void check_handing_back() {
 
 // Ranks disagree on the operation in one call, and on the type in another, of the same size.
 void check_different_reductions() {
-  auto const refused = [](MPI_Datatype type, MPI_Op op, std::string_view here, std::string_view there) {
+  auto const refused = [](auto const& reduce, MPI_Datatype type, MPI_Op op, std::string_view here,
+                          std::string_view there) {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_name(comm, "c");  // an MPI cuts long texts
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Barrier(comm);
-    int const in = 1;
-    int out = 0;
-    int code = MPI_Allreduce(&in, &out, 1, type, op, comm);
+    int code = reduce(type, op, comm);
     if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
     std::string const text = text_of(code);
     for (std::string_view const part : {here, there})
@@ -95,9 +95,24 @@ void check_different_reductions() {
     MPI_Comm_free(&comm);
   };
   bool const is_first = world_rank == 0;
-  refused(MPI_INT, is_first ? MPI_MAX : MPI_SUM, "of 1 elements of 4 bytes with MPI_MAX of int32",
+  auto const all_reduce = [](MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    int const in = 1;
+    int out = 0;
+    return MPI_Allreduce(&in, &out, 1, type, op, comm);
+  };
+  refused(all_reduce, MPI_INT, is_first ? MPI_MAX : MPI_SUM, "of 1 elements of 4 bytes with MPI_MAX of int32",
           "with MPI_SUM of int32");
-  refused(is_first ? MPI_FLOAT : MPI_INT, MPI_SUM, "with MPI_SUM of float32", "with MPI_SUM of int32");
+  refused(all_reduce, is_first ? MPI_FLOAT : MPI_INT, MPI_SUM, "with MPI_SUM of float32", "with MPI_SUM of int32");
+  auto const reduce_scatter = [](MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    std::vector<int> counts(static_cast<std::size_t>(size_of(comm)), 1);
+    counts[0] = 2;
+    std::vector<int> const in(counts.size() + 1, 1);
+    int out[2] = {};
+    return MPI_Reduce_scatter(in.data(), out, counts.data(), type, op, comm);
+  };
+  for (MPI_Datatype const type : {MPI_INT, is_first ? MPI_FLOAT : MPI_INT})
+    refused(reduce_scatter, type, is_first && type == MPI_INT ? MPI_MAX : MPI_SUM, "ranks disagree",
+            "calls reduce_scatter_v of elements of 4 bytes, sizes with hash ");
 }
 
 // A collective of one rank, while the others are done with the communicator. An MPI would wait for ever.

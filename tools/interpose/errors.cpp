@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti's messages name types of the interposer, which the program has never heard of.
+// tutti's messages name the type std::byte, of which the program may never have heard.
 #include "errors.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 
-#include "operations.hpp"
 #include "tutti/core/text.hpp"
 
 namespace interpose {
@@ -15,35 +13,10 @@ namespace {
 
 using tutti::detail::join;
 
-void replace_all(std::string& text, std::string_view old, std::string_view with) {
-  for (std::size_t at = 0; (at = text.find(old, at)) != text.npos; at += with.size())
-    text.replace(at, old.size(), with);
-}
-
-// "all_reduce of 4 interpose::cell<4, 4>, in pieces (hash of their sizes: 6) with an operation of MPI" ends in "with MPI_SUM of int32" then.
-// That of a _v form is a hash of its counts.
-void name_combinations(std::string& text) {
-  constexpr std::string_view begin = ", in pieces (hash of their sizes: ", end = ") with an operation of MPI";
-  for (std::size_t at = 0; (at = text.find(begin, at)) != text.npos; at += begin.size()) {
-    std::uint64_t number = 0;
-    std::size_t const first = at + begin.size();
-    std::size_t const last = first + tutti::detail::read_number(std::string_view(text).substr(first), 9'999, number);
-    bool const of_counts = std::string_view(text).substr(0, text.rfind(" of ", at)).ends_with("_v");
-    if (!of_counts && text.compare(last, end.size(), end) == 0)
-      text.replace(at, last + end.size() - at, " with " + name_of_combination(number));
-  }
-}
-
-// "4 interpose::cell<8, 8>" becomes "4 elements of 8 bytes".
 std::string without_inner_types(std::string text) {
-  constexpr std::string_view cell = "interpose::cell<";
-  name_combinations(text);
-  replace_all(text, "std::byte", "bytes");
-  for (std::size_t at = 0; (at = text.find(cell)) != text.npos;) {
-    std::size_t const size = at + cell.size(), comma = text.find(',', size), end = text.find('>', size);
-    if (comma >= end || end == text.npos) break;
-    text.replace(at, end + 1 - at, join({"elements of ", text.substr(size, comma - size), " bytes"}));
-  }
+  constexpr std::string_view inner = "std::byte", known = "bytes";
+  for (std::size_t at = 0; (at = text.find(inner, at)) != text.npos; at += known.size())
+    text.replace(at, inner.size(), known);
   return text;
 }
 

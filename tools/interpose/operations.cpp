@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "named.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/core/type_name.hpp"
 #include "tutti/reduce/ops.hpp"
 
 namespace interpose {
@@ -114,24 +116,75 @@ combination defined(operation op, element e) {
   return {};
 }
 
-constexpr std::array operation_names{"MPI_SUM",  "MPI_PROD", "MPI_MIN", "MPI_MAX",  "MPI_LAND",   "MPI_LOR",
-                                     "MPI_LXOR", "MPI_BAND", "MPI_BOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC"};
-constexpr std::array element_names{"none",          "int8",           "uint8",        "int16",         "uint16",
-                                   "int32",         "uint32",         "int64",        "uint64",        "float32",
-                                   "float64",       "complex64",      "complex128",   "byte",          "bool",
-                                   "float and int", "double and int", "long and int", "short and int", "int and int"};
+constexpr names operation_names(std::to_array<named<operation>>({
+    {operation::sum, "MPI_SUM"},
+    {operation::product, "MPI_PROD"},
+    {operation::min, "MPI_MIN"},
+    {operation::max, "MPI_MAX"},
+    {operation::land, "MPI_LAND"},
+    {operation::lor, "MPI_LOR"},
+    {operation::lxor, "MPI_LXOR"},
+    {operation::band, "MPI_BAND"},
+    {operation::bor, "MPI_BOR"},
+    {operation::bxor, "MPI_BXOR"},
+    {operation::maxloc, "MPI_MAXLOC"},
+    {operation::minloc, "MPI_MINLOC"},
+}));
+constexpr names element_names(std::to_array<named<element>>({
+    {element::none, "none"},
+    {element::int8, "int8"},
+    {element::uint8, "uint8"},
+    {element::int16, "int16"},
+    {element::uint16, "uint16"},
+    {element::int32, "int32"},
+    {element::uint32, "uint32"},
+    {element::int64, "int64"},
+    {element::uint64, "uint64"},
+    {element::float32, "float32"},
+    {element::float64, "float64"},
+    {element::complex64, "complex64"},
+    {element::complex128, "complex128"},
+    {element::byte, "byte"},
+    {element::boolean, "bool"},
+    {element::float_int, "float and int"},
+    {element::double_int, "double and int"},
+    {element::long_int, "long and int"},
+    {element::short_int, "short and int"},
+    {element::two_int, "int and int"},
+}));
+
+class operation_table {
+ public:
+  operation_table() {
+    for (std::size_t o = 0; o < operation_names.size(); ++o)
+      for (std::size_t e = 0; e < element_names.size(); ++e) {
+        auto const op = static_cast<operation>(o);
+        auto const type = static_cast<element>(e);
+        operation_on_type& one = rows_[o][e];
+        one.elements = tutti::detail::join({"elements of ", defined(op, type).unit, " bytes"});
+        one.text = tutti::detail::join({operation_names[op], " of ", element_names[type]});
+        one.names = {one.elements, one.text};
+        one.id = tutti::detail::name_id(one.text);
+      }
+  }
+  operation_table(operation_table const&) = delete;
+  operation_table& operator=(operation_table const&) = delete;
+
+  operation_on_type const& at(operation op, element type) const {
+    return rows_[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)];
+  }
+
+ private:
+  operation_on_type rows_[operation_names.size()][element_names.size()];
+};
 
 }  // namespace
 
 combination find(operation op, element e) {
   combination out = defined(op, e);
-  out.number = 1 + static_cast<std::uint32_t>(op) * element_names.size() + static_cast<std::uint32_t>(e);
+  static operation_table const& all = *new operation_table;  // calls may be made until the process is gone
+  out.what = &all.at(op, e);
   return out;
-}
-
-std::string name_of_combination(std::uint64_t number) {
-  return tutti::detail::join({operation_names.at((number - 1) / element_names.size()), " of ",
-                              element_names[(number - 1) % element_names.size()]});
 }
 
 }  // namespace interpose

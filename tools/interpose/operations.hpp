@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tutti/call/call.hpp"
 #include "tutti/reduce/combine.hpp"
 
 namespace interpose {
@@ -27,16 +28,20 @@ enum class operation { sum, product, min, max, land, lor, lxor, band, bor, bxor,
 using loop = void (*)(void const* const* sources, int source_count, void* const* destinations, int destination_count,
                       std::size_t n, tutti::detail::stage at);
 
+// How ranks tell operations apart, and how errors describe them: "elements of 4 bytes", "MPI_SUM of int32".
+struct operation_on_type {
+  std::string elements, text;
+  tutti::detail::call_names names{};  // refers to these
+  std::uint32_t id = 0;
+};
+
 struct combination {
   loop run = nullptr;    // null if MPI does not define the operation on the type, or tutti leaves it to the MPI
   std::size_t unit = 0;  // bytes that count as one element
   std::size_t alignment = 0;
-  std::uint32_t number = 0;  // from 1 to 9,999: what ranks that make the same call have in common
+  operation_on_type const* what = nullptr;
 };
 
 combination find(operation op, element e);
-
-// Of a combination's number, such as "MPI_SUM of int32".
-std::string name_of_combination(std::uint64_t number);
 
 }  // namespace interpose

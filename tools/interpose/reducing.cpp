@@ -2,6 +2,9 @@
 // The collectives that combine: compiled once per element size, for an operation that is found at run time.
 #include "collectives.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -12,8 +15,7 @@
 
 namespace interpose {
 
-// An element of which only size and alignment are known. Not in the anonymous namespace, because errors.cpp finds its
-// name in the messages of tutti.
+// An element of which only size and alignment are known.
 template <std::size_t Bytes, std::size_t Alignment>
 struct alignas(Alignment) cell {
   std::byte data[Bytes];
@@ -26,6 +28,11 @@ struct found_operation {
   static constexpr bool commutative = true;
 
   loop run;
+  operation_on_type const& what;
+
+  // For tutti: what its type does not say.
+  std::uint32_t id() const { return what.id; }
+  tutti::detail::call_names const& names() const { return what.names; }
 
   template <class T>
   void combine(T const* const* sources, int source_count, T* const* destinations, int destination_count, std::size_t n,
@@ -52,13 +59,10 @@ std::span<T> elements(output bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// With the number of the combination among what all ranks must pass alike.
-tutti::detail::options_of_parts options_of(combination const& how) { return {as_long_as_it_takes(), how.number}; }
-
 // Calls f(operation, cell{}) with a cell like the elements of the combination.
 template <class F>
 auto with_cells(combination const& how, F&& f) {
-  found_operation const op{how.run};
+  found_operation const op{how.run, *how.what};
   switch (how.unit) {
     case 1: return f(op, cell<1, 1>{});
     case 2: return f(op, cell<2, 2>{});
@@ -73,22 +77,19 @@ auto with_cells(combination const& how, F&& f) {
 template <class Comm>
 returned<Comm> all_reduce(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::detail::perform_on_arrays<tutti::collective::all_reduce, tutti::automatic>(
-        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
+    return tutti::all_reduce(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
 template <class Comm>
 returned<Comm> reduce(Comm& comm, combination const& how, input in, output out, int root) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::detail::perform_on_arrays<tutti::collective::reduce, tutti::automatic>(
-        comm, elements<T>(in), elements<T>(out), op, root, options_of(how), {});
+    return tutti::reduce(comm, elements<T>(in), elements<T>(out), op, root, as_long_as_it_takes(), {});
   });
 }
 template <class Comm>
 returned<Comm> reduce_scatter(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::detail::perform_on_arrays<tutti::collective::reduce_scatter, tutti::automatic>(
-        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
+    return tutti::reduce_scatter(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
 template <class Comm>
@@ -102,15 +103,13 @@ returned<Comm> reduce_scatter_v(Comm& comm, combination const& how, input in, ou
 template <class Comm>
 returned<Comm> scan(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::detail::perform_on_arrays<tutti::collective::scan, tutti::automatic>(
-        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
+    return tutti::scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
 template <class Comm>
 returned<Comm> exclusive_scan(Comm& comm, combination const& how, input in, output out) {
   return with_cells(how, [&]<class T>(auto const& op, T) {
-    return tutti::detail::perform_on_arrays<tutti::collective::exclusive_scan, tutti::automatic>(
-        comm, elements<T>(in), elements<T>(out), op, 0, options_of(how), {});
+    return tutti::exclusive_scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
 

@@ -65,6 +65,7 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
                      as_elements<element>(one_array ? arrays.output().data() : used.out), one_array || used.in_place}),
         body_for<T, Op>::of(op)};
     if constexpr (is_gapped<memory>) arrays.describe(c.memory);
+    if constexpr (found_at_run_time<Op>) c.asked.op = op.id(), c.names = &op.names();
     if constexpr (std::is_void_v<Packing>) return perform(comm, c, std::move(arrays).packing());
     else return perform(comm, c, Packing());
   });
@@ -109,6 +110,7 @@ returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const&
                      all.given, all.got, all.sizes, std::move(lists)}),
         body_for<T, Op>::of(op)};
     if constexpr (is_gapped<memory>) arrays.describe(c.memory);
+    if constexpr (found_at_run_time<Op>) c.asked.op = op.id(), c.names = &op.names();
     return perform(comm, c, std::move(arrays).packing());
   });
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -27,6 +28,13 @@ inline constexpr call_names names_of{type_name<T>(), [] {
                                        if constexpr (std::is_void_v<Op>) return std::string_view{};
                                        else return name_of<Op>();
                                      }()};
+
+// An operation that is found at run time, so that its type tells ranks and readers of errors too little.
+template <class Op>
+concept found_at_run_time = requires(Op const& op) {
+  { op.id() } -> std::same_as<std::uint32_t>;  // not 0
+  { op.names() } -> std::same_as<call_names const&>;
+};
 
 // The part of a call that does not depend on its memory and operation.
 struct call_terms {
