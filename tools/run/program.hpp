@@ -29,8 +29,8 @@
 
 class program {
  public:
-  // The program gets the environment of this process, with variables that tell it about the job, the mask of signals, and without
-  // --prefix its output.
+  // The program gets this mask of signals, the environment of this process, to which this adds variables about the job, and, without
+  // --prefix, its output.
   program(options& o, tutti::detail::survival_line const& survival, sigset_t const& mask)
       : name_(o.command[0]), has_pipes_(o.prefix), mask_(mask) {
     for (std::string& word : o.command) words_.push_back(word.data());
@@ -47,7 +47,7 @@ class program {
   struct start_result {
     int no_room = 0;                            // the reason in errno if the system has no room for a process
     int exit_code = 0;                          // of this program, if it cannot start the other one, which it has said
-    pid_t process = -1;                         // also if that has ended already because of exit_code
+    pid_t process = -1;                         // also where exit_code is not 0
     tutti::detail::descriptor out{}, errors{};  // from which to read, with --prefix
   };
   // Between fork and exec, nothing may allocate or wait for a lock: a thread of this process may have held one that nobody unlocks in
