@@ -27,7 +27,7 @@ class survival_line {
   // Takes all words that have arrived.
   [[gnu::cold]] words take() const;
 
-  // In a rank: lets the programs that it starts inherit the end of the ranks, and names it in their environment.
+  // Lets the programs that this process starts inherit the end of the ranks, and names it in their environment.
   [[gnu::cold]] void pass_on() const;
 
  private:
