@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -36,6 +37,16 @@ void expect_new(std::string const& to, std::vector<std::string> const& inputs) {
   for (std::string const& input : inputs)
     if (std::filesystem::equivalent(input, to, unknown))
       throw std::runtime_error(fmt::format("{} is an input: name another file for the result", to));
+}
+
+// Two patterns may match one file, whose events would appear twice.
+void expect_different(std::vector<std::string> const& inputs) {
+  std::set<std::filesystem::path> seen;
+  std::error_code unknown;
+  for (std::string const& input : inputs)
+    if (std::filesystem::path const file = std::filesystem::weakly_canonical(input, unknown);
+        !unknown && !seen.insert(file).second)
+      throw std::runtime_error(fmt::format("{} is named twice", input));
 }
 
 void join(std::vector<record::source> const& traces, std::string const& to) {
@@ -80,6 +91,7 @@ int main(int argc, char** argv) {
     std::_Exit(1);
   });
   return run_tool(app, "tutti-record", argc, argv, [&] {
+    expect_different(paths);
     if (!to.empty()) expect_new(to, paths);
     std::vector<record::source> sources;
     for (std::string const& path : paths) sources.push_back(record::read(path));

@@ -180,6 +180,16 @@ TEST_CASE("an input is never replaced by a result") {
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == text);
 }
 
+TEST_CASE("a file that is named twice is refused") {
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json";
+  write(trace, "[{\"name\": \"a\"}]");
+  command c(tool + " join " + trace + " " + at.path().string() + "/./t.0.json -o " + at.path().string() + "/all.json");
+  CHECK(c.wait() == 1);
+  CHECK(c.said("/./t.0.json is named twice"));
+  CHECK(!std::filesystem::exists(at.path() / "all.json"));
+}
+
 TEST_CASE("what cannot be read or written is reported with the reason") {
   temporary_folder const at;
   std::string const flight = at.path() / "r.0.json", trace = at.path() / "t.0.json";

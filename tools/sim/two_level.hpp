@@ -63,7 +63,7 @@ class two_level_sweep {
   // Prints the result, and returns whether all was right.
   bool print() const {
     fmt::print("{:<7} {:<18} {:<14} {}\n", why_.empty() ? "correct" : "WRONG", "two_level", name(what_),
-               why_.empty() ? fmt::format("{} cases", cases_) : why_);
+               why_.empty() ? fmt::format("{} {}", cases_, cases_ == 1 ? "case" : "cases") : why_);
     return why_.empty();
   }
 

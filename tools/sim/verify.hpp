@@ -93,7 +93,7 @@ inline int verify_command(verify_arguments a) {
         }
     fine = fine && why.empty();
     fmt::print("{:<7} {:<18} {:<14} {}\n", why.empty() ? "correct" : "WRONG", name(x.id), name(x.what),
-               why.empty() ? fmt::format("{} cases", cases) : why);
+               why.empty() ? fmt::format("{} {}", cases, cases == 1 ? "case" : "cases") : why);
   }
   return fine ? 0 : 1;
 }
