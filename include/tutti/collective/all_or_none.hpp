@@ -2,17 +2,22 @@
 // Steps that all ranks take together, such as making objects that belong together: they succeed on all ranks or on none.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <exception>
 #include <source_location>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tutti/collective/all_gather.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/function_ref.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/reduce/ops.hpp"
 
 namespace tutti::detail {
 
@@ -25,37 +30,67 @@ std::vector<Card> exchange_cards(communicator<Transport>& comm, Card const& mine
   return all;
 }
 
-struct failed_attempt {
-  bool failed = false;
-  char what[512]{}, way_out[256]{};
+// Every rank gets the root's list or text, of which the others need not know the size.
+template <class List, transport Transport>
+List broadcast_list(communicator<Transport>& comm, List list, int root, std::source_location where) {
+  std::array size{list.size()};
+  broadcast(comm, size, root, {}, where);
+  list.resize(size[0]);
+  broadcast(comm, list, root, {}, where);
+  return list;
+}
+
+// Why an attempt failed on the lowest rank where it did; the same at all ranks.
+struct first_failure {
+  int rank = -1;
+  error_code code{};
+  std::string what{}, way_out{};
+
+  explicit operator bool() const { return rank >= 0; }  // false if all have succeeded
 };
 
-// Calls attempt() at every rank. If any of them throws, all ranks throw error: system, which says that the lowest of those ranks
-// `cannot` do this, and why. `way_out`: better than those of the errors in attempt().
+// Calls attempt() at every rank.
 template <transport Transport>
-[[gnu::cold]] void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where,
-                               function_ref<void()> attempt, std::string_view way_out = "") {
-  failed_attempt mine{};
-  write_terminated(mine.way_out, way_out.empty() ? "check the output of that rank" : way_out);
+[[gnu::cold]] first_failure try_everywhere(communicator<Transport>& comm, std::source_location where,
+                                           function_ref<void()> attempt) {
+  first_failure own;
   try {
     attempt();
   } catch (error const& e) {
-    mine.failed = true;
-    write_terminated(mine.what, e.happened());
-    if (way_out.empty() && !e.way_out().empty()) write_terminated(mine.way_out, e.way_out());
+    own = {comm.rank(), e.code(), std::string(e.happened()), std::string(e.way_out())};
   } catch (std::exception const& e) {
-    mine.failed = true;
-    write_terminated(mine.what, e.what());
+    own = {comm.rank(), error_code::system, e.what(), {}};
   }
-  auto const all = exchange_cards(comm, mine, where);
-  for (std::size_t q = 0; q < all.size(); ++q)
-    if (all[q].failed)
-      throw error({.code = error_code::system,
-                   .rank = comm.rank(),
-                   .peer = static_cast<int>(q),
-                   .what = join({"rank ", q, " cannot ", cannot, ": ", all[q].what}),
-                   .way_out = all[q].way_out,
-                   .where = where});
+  std::array first{own ? comm.rank() : comm.size()};
+  all_reduce(comm, first, min{}, {}, where);
+  if (first[0] == comm.size()) return {};
+  std::array code{own.code};
+  broadcast(comm, code, first[0], {}, where);
+  return {first[0], code[0], broadcast_list(comm, own.what, first[0], where),
+          broadcast_list(comm, own.way_out, first[0], where)};
+}
+
+// The same. If it fails anywhere, all ranks throw the error of the lowest rank where it did, which `cannot` do this. `way_out`: better
+// than those of the errors in attempt().
+template <transport Transport>
+[[gnu::cold]] void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where,
+                               function_ref<void()> attempt, std::string_view way_out = "") {
+  first_failure const seen = try_everywhere(comm, where, attempt);
+  if (!seen) return;
+  if (way_out.empty()) way_out = seen.way_out;
+  throw error({.code = seen.code,
+               .rank = comm.rank(),
+               .peer = seen.rank,
+               .what = join({"rank ", seen.rank, cannot.empty() ? "" : " cannot ", cannot, ": ", seen.what}),
+               .way_out = std::string(way_out.empty() ? "check the output of that rank" : way_out),
+               .where = where});
+}
+
+// The same, for attempts whose errors tell enough.
+template <transport Transport>
+[[gnu::cold]] void all_or_none(communicator<Transport>& comm, std::source_location where,
+                               function_ref<void()> attempt) {
+  all_or_none(comm, "", where, attempt);
 }
 
 }  // namespace tutti::detail

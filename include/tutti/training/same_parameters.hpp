@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
@@ -72,16 +73,6 @@ void expect_apart(std::vector<training::parameter<T>> const& all, int rank, std:
 // All lines as one string, which can be compared and sent; and, as a sentence, the first one that differs from it.
 std::string one_text(std::span<std::string const> lines);
 std::string first_difference(std::span<std::string const> mine, std::string const& of_rank_0, int rank);
-
-// Every rank gets the root's list or text, of which the others need not know the size.
-template <class Transport, class List>
-List broadcast_list(communicator<Transport>& comm, List list, int root, std::source_location where) {
-  std::array size{list.size()};
-  broadcast(comm, size, root, {}, where);
-  list.resize(size[0]);
-  broadcast(comm, list, root, {}, where);
-  return list;
-}
 
 // The way out where the lines are about options and parameters.
 inline constexpr std::string_view same_model_and_options =

@@ -231,8 +231,11 @@ TEST_CASE("a path that cannot be taken, or on which ranks disagree, is refused a
     expect_error(error_of([&] { static_cast<void>(on(comm, device, {.slices = {.slice = slice}})); }),
                  error_code::bad_argument, "ranks 0 and 2 cut messages into slices of 2048 and 2064 bytes");
     std::size_t const endless = comm.rank() == 1 ? std::size_t(-1) : 4096;
-    expect_error(error_of([&] { static_cast<void>(on(comm, willing, {.path = device_path::ipc, .arena = endless})); }),
-                 error_code::system, "an arena of 18446744073709551615 bytes is larger than memory can be");
+    for (device_path const path : {device_path::ipc, device_path::automatic})
+      expect_error(
+          error_of([&] { static_cast<void>(on(comm, willing, {.path = path, .arena = endless})); }),
+          error_code::bad_argument,
+          "rank 1 cannot share its device: an arena of 18446744073709551615 bytes is larger than memory can be");
     sharing_stand_in const full(stand_in_refusals{.memory = comm.rank() == 2});
     expect_error(error_of([&] { static_cast<void>(on(comm, full)); }), error_code::system,
                  "rank 2 cannot allocate memory for messages: the stand-in refuses memory");

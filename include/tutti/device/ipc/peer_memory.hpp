@@ -132,7 +132,6 @@ class peer_memory {
 
  private:
   using team_memory = typename team_memory_type<D>::type;
-  static constexpr std::string_view together = "share memory that a switch combines";
 
   struct opened {
     device_memory_handle handle;
@@ -144,27 +143,33 @@ class peer_memory {
     expect_usable_(where);
     auto const fresh = on_.make_team_memory(comm_.rank(), comm_.size(), bytes);
     deadline const until = deadline::after(comm_.engine().environment.timeout);
+    first_failure failed;
+    auto const at_all = [&](auto const& attempt) {
+      failed = try_everywhere(comm_, where, attempt);
+      return !failed;
+    };
     try {
       typename team_memory::card mine{};
-      all_or_none(comm_, together, where, [&] {
-        // No GPU has run this yet, so programs must ask for it.
+      bool made = at_all([&] {
+        // Opt-in (TUTTI_NVLS=1): this path has not been tested on hardware with an NVLink switch.
         if (!comm_.engine().environment.sums_in_switch)
           throw error({.code = error_code::system, .what = "TUTTI_NVLS is not 1", .way_out = "set it"});
         mine = fresh->begin();
       });
-      auto const cards = exchange_cards(comm_, mine, where);
-      all_or_none(comm_, together, where, [&] { fresh->join(cards, until); });
-      all_or_none(comm_, together, where, [&] { fresh->bind(); });
-      all_or_none(comm_, together, where, [&] { fresh->open(until); });
-    } catch (error const& e) {
-      if (e.code() != error_code::system) {  // others may be gone already
-        keep_until_the_process_ends(fresh);
-        throw;
+      if (made) {
+        auto const cards = exchange_cards(comm_, mine, where);
+        made = at_all([&] { fresh->join(cards, until); }) && at_all([&] { fresh->bind(); }) &&
+               at_all([&] { fresh->open(until); });
       }
-      why_no_team_ = e.happened();
-      fresh->close();
-      exchange_cards(comm_, '\0', where);  // all have closed before any frees its memory
-      return false;
+      if (!made) {
+        why_no_team_ = join({"rank ", failed.rank, " cannot share memory that a switch combines: ", failed.what});
+        fresh->close();
+        exchange_cards(comm_, '\0', where);  // all have closed before any frees its memory
+        return false;
+      }
+    } catch (...) {  // others may be gone already
+      keep_until_the_process_ends(fresh);
+      throw;
     }
     shared_memory added;
     added.own.address = fresh->at()[static_cast<std::size_t>(comm_.rank())];

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <source_location>
 #include <span>
 #include <string>
@@ -14,11 +13,10 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_gather.hpp"
-#include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/reduce/ops.hpp"
 #include "tutti/training/checkpoint/checkpoint_folder.hpp"
 #include "tutti/training/checkpoint/held_arrays.hpp"
 #include "tutti/training/same_parameters.hpp"
@@ -26,52 +24,12 @@
 namespace tutti {
 namespace detail {
 
-// What went wrong on the lowest rank where something did; empty if nothing did anywhere. The same on all ranks.
-struct first_trouble {
-  int rank = -1;
-  error_code code{};
-  std::string text{}, way_out{};
-};
-
-// Does work that needs no other rank. Collective.
-template <class Transport, class Work>
-first_trouble try_everywhere(communicator<Transport>& comm, std::source_location where, Work&& work) {
-  first_trouble own;
-  try {
-    work();
-  } catch (error const& e) {
-    own = {comm.rank(), e.code(), e.happened(), e.way_out()};
-  } catch (std::exception const& e) {
-    own = {comm.rank(), error_code::system, e.what(), {}};
-  }
-  std::array first{own.rank < 0 ? comm.size() : own.rank};
-  all_reduce(comm, first, min{}, {}, where);
-  if (first[0] == comm.size()) return {};
-  std::array code{own.code};
-  broadcast(comm, code, first[0], {}, where);
-  return {first[0], code[0], broadcast_list(comm, own.text, first[0], where),
-          broadcast_list(comm, own.way_out, first[0], where)};
-}
-
-// The same; if it fails anywhere, all ranks throw the same error.
-template <class Transport, class Work>
-void do_everywhere(communicator<Transport>& comm, std::source_location where, Work&& work) {
-  first_trouble const seen = try_everywhere(comm, where, work);
-  if (seen.rank >= 0)
-    throw error({.code = seen.code,
-                 .rank = comm.rank(),
-                 .peer = seen.rank,
-                 .what = join({"rank ", seen.rank, ": ", seen.text}),
-                 .way_out = seen.way_out,
-                 .where = where});
-}
-
 // How many elements of each array every rank has: counts[rank * arrays + array]. Collective; throws unless all ranks have
 // equal lists, and equal `lines` before them.
 template <class Transport>
 std::vector<std::uint64_t> agree_on_arrays(communicator<Transport>& comm, std::span<training::saved_array const> arrays,
                                            std::source_location where, std::vector<std::string> lines = {}) {
-  do_everywhere(comm, where, [&] { check_arrays(arrays); });
+  all_or_none(comm, where, [&] { check_arrays(arrays); });
   std::vector<std::uint64_t> own;
   for (auto const& one : arrays) {
     lines.push_back(line_about(one));
@@ -156,7 +114,7 @@ class checkpoints {
     held_arrays const held{arrays, agree_on_arrays(comm, arrays, where, {join({"step ", step})})};
     compare_replicated(comm, arrays, where);
     std::array<std::uint64_t, 2> key{};  // its number, and its identity
-    do_everywhere(comm, where, [&] {
+    all_or_none(comm, where, [&] {
       if (comm.is_main()) key = {folder_.begin(), new_identity()};
     });
     broadcast(comm, key, 0, {}, where);
@@ -164,7 +122,7 @@ class checkpoints {
     manifest contents{.identity = key[1], .step = step, .arrays = held.divide()};
     std::array<std::uint64_t, 2> own{};
     try {
-      do_everywhere(comm, where, [&] {
+      all_or_none(comm, where, [&] {
         written_file const file = folder_.write_shard(key[0], contents, rank, arrays);
         own = {file.bytes, file.checksum};
       });
@@ -176,7 +134,7 @@ class checkpoints {
     all_gather(comm, own, all, {}, where);
     for (std::size_t r = 0; r < ranks; ++r)
       contents.shards.push_back({all[2 * r], static_cast<std::uint32_t>(all[2 * r + 1])});
-    do_everywhere(comm, where, [&] {
+    all_or_none(comm, where, [&] {
       if (comm.is_main()) folder_.finish(key[0], contents, options_.keep);
     });
   }
@@ -197,7 +155,7 @@ class checkpoints {
     using namespace tutti::detail;
     held_arrays const held{arrays, agree_on_arrays(comm, arrays, where)};
     std::vector<std::uint64_t> numbers;
-    do_everywhere(comm, where, [&] {
+    all_or_none(comm, where, [&] {
       if (comm.is_main()) numbers = folder_.list();
     });
     numbers = broadcast_list(comm, std::move(numbers), 0, where);
@@ -205,7 +163,7 @@ class checkpoints {
     resumed out;
     if (numbers.empty()) return out;
     copied_arrays copies;
-    do_everywhere(comm, where, [&] { copies = copied_arrays(arrays); });
+    all_or_none(comm, where, [&] { copies = copied_arrays(arrays); });
     for (std::uint64_t const number : numbers) {
       std::string trouble = load_from(comm, number, held, copies, out, where);
       if (trouble.empty()) return out;
@@ -230,14 +188,14 @@ class checkpoints {
     auto const ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
     std::string const path = folder_.path_of(number);
     std::string text;
-    first_trouble seen = try_everywhere(comm, where, [&] {
+    first_failure seen = try_everywhere(comm, where, [&] {
       if (comm.is_main()) text = folder_.read_manifest(number);
     });
-    if (seen.rank >= 0) return join({path, "/manifest ", seen.text});
+    if (seen) return join({path, "/manifest ", seen.what});
     text = broadcast_list(comm, text, 0, where);
     manifest saved;
     seen = try_everywhere(comm, where, [&] { saved = manifest::parse(text); });
-    if (seen.rank >= 0) return join({path, "/manifest ", seen.text});
+    if (seen) return join({path, "/manifest ", seen.what});
     if (std::string const other = held.difference_to(saved); !other.empty())
       throw error({.code = error_code::bad_argument,
                    .rank = comm.rank(),
@@ -247,10 +205,10 @@ class checkpoints {
     seen = try_everywhere(comm, where, [&] {
       for (std::size_t s = rank; s < saved.shards.size(); s += ranks) folder_.check_shard(number, saved, s);
     });
-    if (seen.rank >= 0) return seen.text;
+    if (seen) return seen.what;
     bool const per_rank = held.same_per_rank(saved);
     seen = try_everywhere(comm, where, [&] { folder_.read(number, saved, copies.all(), held.begins(rank), per_rank); });
-    if (seen.rank >= 0) return seen.text;
+    if (seen) return seen.what;
     copies.restore(held.arrays, per_rank);
     out.found = true, out.step = saved.step, out.path = path, out.per_rank = per_rank;
     return {};

@@ -14,6 +14,7 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_gather.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/all_to_all.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
@@ -43,7 +44,7 @@ class elastic_state {
   // Collective. Checks the arrays, which all ranks list alike.
   void describe(communicator<Transport>& comm, std::vector<training::saved_array> arrays, std::source_location where) {
     arrays_ = std::move(arrays);
-    do_everywhere(comm, where, [&] {
+    all_or_none(comm, where, [&] {
       for (auto const& one : arrays_)
         if (one.how == training::spread::per_rank)
           throw error(
@@ -83,7 +84,7 @@ class elastic_state {
       step = when.step;
       restore_snapshot(comm, when, where);
     } else {
-      do_everywhere(comm, where, [&] {
+      all_or_none(comm, where, [&] {
         if (comm.is_main() && options_.checkpoint_every > 0) make_durable_folder(options_.folder);
       });
       if (!load(comm, where)) send_replicated(comm, 0, where);
