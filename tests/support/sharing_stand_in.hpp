@@ -203,6 +203,12 @@ class sharing_stand_in {
     });
   }
 
+  // The number of pieces of memory that it has allocated and not released.
+  std::size_t allocated() const {
+    std::lock_guard const lock(guard_);
+    return memory_.size();
+  }
+
   int multiprocessors() const { return 2; }
   template <class Work>
   int blocks_at_once() const {

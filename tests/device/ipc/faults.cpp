@@ -86,6 +86,46 @@ TEST_CASE("a buffer that one rank cannot open no rank reads") {
   });
 }
 
+TEST_CASE("memory that one rank cannot allocate or share no rank keeps") {
+  for (auto const& [refused, words] :
+       {std::pair{stand_in_refusals{.memory = true}, "rank 1 cannot share its device: the stand-in refuses memory"},
+        std::pair{stand_in_refusals{.opening = true},
+                  "rank 1 cannot share its device: the stand-in refuses to open memory of another process"}})
+    run_threads(3, [&](auto& comm) {
+      sharing_stand_in device(comm.rank());
+      cuda_ipc ranks(comm, device, 4096);
+      std::size_t const before = device.allocated();
+      if (comm.rank() == 1) device.refuses = refused;
+      expect_error(error_of([&] { static_cast<void>(ranks.template allocate<float>(100)); }), error_code::system,
+                   words);
+      device.refuses = {};
+      expect(device.allocated() == before, "all have freed theirs");
+      array const data = filled(device, 100, 1);
+      if (comm.rank() == 1) device.refuses.memory = refused.memory;
+      if (refused.memory) expect_error(error_of([&] { all_reduce<ring>(ranks, data); }), error_code::system, words);
+      device.refuses = {};
+      expect(device.allocated() == before + 1, "nor does a call keep any");
+      barrier(comm);
+    });
+}
+
+TEST_CASE("a buffer without bytes is registered, unless others have some") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    array const data = filled(device, 10, 1);
+    cuda_ipc ranks(comm, device, 4096);
+    ranks.register_buffer(std::span<float>());
+    std::span<float> const mine(data.data(), comm.rank() == 0 ? 0u : 10u);
+    expect_error(error_of([&] { ranks.register_buffer(mine); }), error_code::bad_argument,
+                 "rank 0 registers 0 bytes, rank 1 registers 40");
+    expect_error(error_of([&] { static_cast<void>(ranks.template allocate<float>(mine.size())); }),
+                 error_code::bad_argument, "rank 0 registers 0 bytes, rank 1 registers 40");
+    all_reduce(ranks, data);
+    ranks.work().wait();
+    expect(all_are(device, data, 2), "and all goes on");
+  });
+}
+
 TEST_CASE("arenas of different sizes are refused") {
   run_threads(2, [](auto& comm) {
     sharing_stand_in const device;

@@ -75,16 +75,19 @@ class peer_memory {
 
   // -- All ranks call these together.
   // All close what they have opened, and may free their own memory afterwards.
-  void close_all_at_all_ranks() noexcept { close_from(0); }
-  // Registers memory, which peers then read in place.
+  void close_all_at_all_ranks() noexcept { static_cast<void>(close_from(0)); }
+  // Registers memory, which peers then read in place. There need not be any for an array without bytes.
   void share(void* memory, std::size_t bytes, std::source_location where) {
-    registered_.push_back(shared(memory, bytes, where));
+    expect_same_size(bytes, where);
+    if (bytes > 0) registered_.push_back(shared(memory, bytes, where));
   }
   // Allocates such memory.
   std::byte* allocate(std::size_t bytes, std::source_location where) {
     if constexpr (teaming_device<D>)
-      if (why_no_team_.empty() && bytes > 0 && add_team(bytes, where))
-        return static_cast<std::byte*>(registered_.back().own.address);
+      if (why_no_team_.empty()) {
+        expect_same_size(bytes, where);
+        if (bytes > 0 && add_team(bytes, where)) return static_cast<std::byte*>(registered_.back().own.address);
+      }
     return allocate(bytes, [](std::byte*) {}, where)[static_cast<std::size_t>(comm_.rank())];
   }
   // Whether a switch combines such memory, and why not; neither if none has been allocated yet.
@@ -103,9 +106,8 @@ class peer_memory {
   }
   // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
   std::byte* add_at_all_ranks(std::size_t bytes, std::source_location where) {
-    std::byte* own = nullptr;
-    all_or_none(comm_, "share its device", where, [&] { own = add_own(bytes); });
-    return own;
+    owned_.push_back(make_at_all_ranks(bytes, [](std::byte*) {}, where));
+    return owned_.back()->data();
   }
 
   // Finds registered memory that contains these bytes.
@@ -181,41 +183,47 @@ class peer_memory {
     return true;
   }
 
-  std::byte* add_own(std::size_t bytes) {
-    owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
-    return owned_.back()->data();
+  using owned_memory = std::shared_ptr<device_array<D, std::byte> const>;
+
+  void expect_same_size(std::size_t bytes, std::source_location where) {
+    expect_usable_(where);
+    auto const all = exchange_cards(comm_, bytes, where);
+    for (std::size_t q = 0; q < all.size(); ++q)
+      if (all[q] != all[0])
+        refuse(comm_.rank(), join({"rank 0 registers ", all[0], " bytes, rank ", q, " registers ", all[q]}),
+               "register buffers of the same size at all ranks", where);
+  }
+  // If one rank cannot have it, none keeps any.
+  template <class Prepare>
+  owned_memory make_at_all_ranks(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    owned_memory fresh;
+    all_or_none(comm_, "share its device", where, [&] {
+      fresh = std::make_shared<device_array<D, std::byte> const>(on_, bytes);
+      prepare(fresh->data());
+    });
+    return fresh;
   }
   template <class Prepare>
   shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    std::byte* own = nullptr;
-    all_or_none(comm_, "share its device", where, [&] {
-      own = add_own(bytes);
-      prepare(own);
-    });
-    return shared(own, bytes, where);
+    expect_same_size(bytes, where);
+    owned_memory const fresh = make_at_all_ranks(bytes, prepare, where);
+    shared_memory out = shared(fresh->data(), bytes, where, fresh);
+    owned_.push_back(fresh);
+    return out;
   }
-  shared_memory shared(void* memory, std::size_t bytes, std::source_location where) {
-    struct card {
-      device_memory_handle memory;
-      std::size_t bytes;
-    };
-    expect_usable_(where);
+  // `owner`: of the memory, who keeps it if this fails and others may still have it open.
+  shared_memory shared(void* memory, std::size_t bytes, std::source_location where, owned_memory const& owner = {}) {
     shared_memory fresh;
     fresh.bytes = bytes;
     all_or_none(comm_, "share its device", where, [&] { fresh.own = on_.share(memory); });
-    auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
-    for (std::size_t q = 0; q < cards.size(); ++q)
-      if (cards[q].bytes != cards[0].bytes)
-        refuse(comm_.rank(),
-               join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
-               "register buffers of the same size at all ranks", where);
     std::size_t const before = opened_.size();
     try {
+      auto const handles = exchange_cards(comm_, fresh.own, where);
       all_or_none(comm_, "share its device", where, [&] {
-        for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
+        for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, handles[static_cast<std::size_t>(q)]));
       });
     } catch (...) {
-      close_from(before);
+      if (!close_from(before) && owner) keep_until_the_process_ends(owner);
       throw;
     }
     return fresh;
@@ -224,12 +232,14 @@ class peer_memory {
     for (std::size_t i = first; i < opened_.size(); ++i) on_.close(opened_[i].handle, opened_[i].memory);
     opened_.resize(first);
   }
-  // All ranks close the handles they opened since `first`, and may free their own memory afterwards.
-  void close_from(std::size_t first) noexcept {
+  // All ranks close the handles they opened since `first`. Returns whether all have, so that each may free its own memory.
+  bool close_from(std::size_t first) noexcept {
     close(first);
     try {
       exchange_cards(comm_, '\0', {});
+      return true;
     } catch (...) {  // the exception being thrown says more
+      return false;
     }
   }
 
@@ -238,7 +248,7 @@ class peer_memory {
   std::function<void(std::source_location)> expect_usable_;
   std::vector<opened> opened_;
   std::vector<shared_memory> registered_;
-  std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
+  std::vector<owned_memory> owned_;
   std::vector<std::shared_ptr<team_memory>> teams_;
   std::string why_no_team_;
 };
