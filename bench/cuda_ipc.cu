@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../tests/cuda/captured.cuh"
+#include "../tests/support/gpu_count.cuh"
 #include "crossover.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
@@ -180,7 +181,7 @@ void find_limits(int gpus) {
 }  // namespace
 
 int main() {
-  int const gpus = cuda_device_count_by_child();
+  int const gpus = testing::cuda_device_count_by_child();
   if (gpus == 0) {
     std::puts("skipped: there is no GPU");
     return 77;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../tests/support/gpu_count.cuh"
 #include "crossover.hpp"
 #include "median.hpp"
 #include "tutti/cuda.cuh"
@@ -112,14 +113,14 @@ void find_limit(Comm& comm) {
 }  // namespace
 
 int main() {
-  if (cuda_device_count_by_child() == 0) {
+  if (testing::cuda_device_count_by_child() == 0) {
     std::puts("skipped: there is no GPU");
     return 77;
   }
   try {
     run_local(2, [](auto& comm) { compare(comm); });
     std::fflush(stdout);
-    std::string const why = bench::why_no_limit(limit_name, ranks_of_limit, cuda_device_count_by_child());
+    std::string const why = bench::why_no_limit(limit_name, ranks_of_limit, testing::cuda_device_count_by_child());
     if (why.empty()) run_local(ranks_of_limit, [](auto& comm) { find_limit(comm); });
     else std::printf("result: %s\n", why.c_str());
   } catch (std::exception const& e) {

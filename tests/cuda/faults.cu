@@ -21,6 +21,7 @@
 #include "cuda/captured.cuh"
 #include "cuda/report.hpp"
 #include "support/expect.hpp"
+#include "support/gpu_count.cuh"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 

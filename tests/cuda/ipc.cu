@@ -18,6 +18,7 @@
 
 #include "cuda/captured.cuh"
 #include "support/device_conformance.hpp"
+#include "support/gpu_count.cuh"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 

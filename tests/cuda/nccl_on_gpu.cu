@@ -21,7 +21,7 @@
 #include "cuda/report.hpp"
 #include "support/device_conformance.hpp"
 #include "support/expect.hpp"
-#include "tutti/device/cuda/count.cuh"
+#include "support/gpu_count.cuh"
 #include "tutti/device/cuda/runtime.cuh"
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/tutti.hpp"

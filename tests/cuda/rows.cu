@@ -15,6 +15,7 @@
 #include "cuda/report.hpp"
 #include "support/device_norm.hpp"
 #include "support/device_rows.hpp"
+#include "support/gpu_count.cuh"
 #include "support/local_rows.hpp"
 #include "tutti/cuda_rows.cuh"
 #include "tutti/tutti.hpp"

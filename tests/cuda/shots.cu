@@ -17,6 +17,7 @@
 #include "support/device_algorithms.hpp"
 #include "support/device_counters.hpp"
 #include "support/expect.hpp"
+#include "support/gpu_count.cuh"
 #include "support/temporary_folder.hpp"
 #include "support/wire_reference.hpp"
 #include "tutti/cuda.cuh"

@@ -13,6 +13,7 @@
 #include "cuda/captured.cuh"
 #include "cuda/report.hpp"
 #include "support/expect.hpp"
+#include "support/gpu_count.cuh"
 #include "support/temporary_folder.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"

@@ -17,6 +17,7 @@
 #include "cuda/report.hpp"
 #include "support/device_windows.hpp"
 #include "support/expect.hpp"
+#include "support/gpu_count.cuh"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 #include "tutti/window.cuh"
