@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "tutti/device/cuda/driver.cuh"
 #include "tutti/device/cuda/errors.cuh"
@@ -83,13 +84,24 @@ class exposed_memory {
   }
 };
 
-inline std::array<std::byte, 16> identity_of_gpu(int index) {
-  cudaDeviceProp about{};
-  expect_cuda(cudaGetDeviceProperties(&about, index), "cudaGetDeviceProperties");
-  std::array<std::byte, 16> out{};
-  static_assert(sizeof about.uuid == sizeof out);
-  std::memcpy(out.data(), &about.uuid, sizeof out);
-  return out;
+using gpu_identity = std::array<std::byte, 16>;
+
+// Of all GPUs that this process sees.
+inline std::vector<gpu_identity> const& identities_of_gpus() {
+  static std::vector<gpu_identity> const all = [] {
+    int count = 0;
+    expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    std::vector<gpu_identity> out(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      cudaDeviceProp about{};
+      expect_cuda(cudaGetDeviceProperties(&about, i), "cudaGetDeviceProperties");
+      static_assert(sizeof about.uuid == sizeof(gpu_identity));
+      std::memcpy(&out[static_cast<std::size_t>(i)], &about.uuid, sizeof about.uuid);
+    }
+    return out;
+  }();
+  return all;
 }
+inline gpu_identity identity_of_gpu(int index) { return identities_of_gpus().at(static_cast<std::size_t>(index)); }
 
 }  // namespace tutti::detail

@@ -2,6 +2,7 @@
 // Memory of a GPU that other GPUs and other processes access.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <cuda_runtime.h>
@@ -45,11 +46,10 @@ inline void enable_link(int gpu, int there) {
 // Makes the memory of a handle accessible to a GPU, or throws. Returns whether this process sees the GPU of that memory. One that is
 // hidden, as by CUDA_VISIBLE_DEVICES, may be within reach all the same; only opening the memory tells.
 inline bool expect_reach(int gpu, device_memory_handle const& handle) {
-  int count = 0, there = -1;
-  expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  for (int i = 0; i < count && there < 0; ++i)
-    if (identity_of_gpu(i) == handle.owner) there = i;
-  if (there < 0) return false;
+  auto const& all = identities_of_gpus();
+  auto const found = std::find(all.begin(), all.end(), handle.owner);
+  if (found == all.end()) return false;
+  int const there = static_cast<int>(found - all.begin());
   expect_link(gpu, there);
   if (handle.process == ::getpid()) enable_link(gpu, there);
   return true;
