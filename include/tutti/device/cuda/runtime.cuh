@@ -39,7 +39,7 @@ class cuda_device {
   using stream_type = cudaStream_t;
   static constexpr bool streams_share_queues = true;  // eight by default: CUDA_DEVICE_MAX_CONNECTIONS
 
-  // Throws error: system, if there is no such GPU.
+  // Throws error: bad_argument, if there is no such GPU; system, if CUDA cannot be used.
   explicit cuda_device(int index = 0) : index_{index} {
     int count = 0;
     detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");

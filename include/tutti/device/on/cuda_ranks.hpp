@@ -86,7 +86,7 @@ class cuda_ranks {
   }
 
   // Allocates memory of this rank's device, which lives as long as this object. All ranks call it with the same count. On
-  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages; with TUTTI_NVLS=1, an NVLink
+  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages; with TUTTI_NVLS=1 (not yet tested on hardware), an NVLink
   // switch that reaches all GPUs computes sums in_any_order of it.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
