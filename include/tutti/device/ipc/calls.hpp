@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <source_location>
 #include <string_view>
 #include <utility>
@@ -75,7 +76,9 @@ class ipc_calls {
     try {
       give();
     } catch (error const& e) {
-      raise_for_all(e, where);
+      raise_for_all(e.code(), e.happened(), where);
+    } catch (std::exception const& e) {
+      raise_for_all(error_code::system, e.what(), where);
     }
   }
 
@@ -172,14 +175,14 @@ class ipc_calls {
     };
     watch.know(out.number, watched, expected);
     if (out.in) watch.know(end_of(out), watched, [](int) { return 0u; });
+    group_.order(c.how.stream);  // others do not wait for this rank yet, if this fails
     introduce(r, out, c.type, op);
     watch.expect_same_call(sequence_, out.number, c.where);
-    group_.order(c.how.stream);
     return out;
   }
-  [[noreturn, gnu::cold]] void raise_for_all(error const& e, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise_for_all(error_code code, text_part const& why, std::source_location where) {
     group_.watch().raise(
-        {e.code(), rank_, rank_, join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})}, where);
+        {code, rank_, rank_, join({"rank ", rank_, " cannot launch its part of a call: ", why.view()})}, where);
   }
   // The state of the stream while it waits for the readers of this rank's buffer.
   static std::uint32_t end_of(call const& now) { return value_of_block(now.number, 1); }
