@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <new>
 #include <span>
 #include <string>
 #include <thread>
@@ -86,6 +87,34 @@ TEST_CASE("a buffer that one rank cannot open no rank reads") {
   });
 }
 
+namespace {
+
+struct device_of_full_host : sharing_stand_in {
+  bool full = false;
+
+  void signal(stand_in_stream* stream, std::span<stream_signal const> signals) const {
+    if (full) throw std::bad_alloc();
+    sharing_stand_in::signal(stream, signals);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rank whose host has no memory for a call ends the calls of all") {
+  run_threads(3, [](auto& comm) {
+    device_of_full_host device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 10, 1);
+    barrier(comm);
+    device.full = comm.rank() == 1;
+    error const e = error_of([&] {
+      all_reduce(ranks, data, sum{}, {.timeout = 20s});
+      ranks.work().wait();
+    });
+    expect_error(e, error_code::system, "rank 1 cannot launch its part of a call: std::bad_alloc");
+  });
+}
+
 TEST_CASE("memory that one rank cannot allocate or share no rank keeps") {
   for (auto const& [refused, words] :
        {std::pair{stand_in_refusals{.memory = true}, "rank 1 cannot share its device: the stand-in refuses memory"},
@@ -100,9 +129,11 @@ TEST_CASE("memory that one rank cannot allocate or share no rank keeps") {
                    words);
       device.refuses = {};
       expect(device.allocated() == before, "all have freed theirs");
-      array const data = filled(device, 100, 1);
+      array const data = filled(device, 20000, 1);
       if (comm.rank() == 1) device.refuses.memory = refused.memory;
-      if (refused.memory) expect_error(error_of([&] { all_reduce<ring>(ranks, data); }), error_code::system, words);
+      if (refused.memory)
+        expect_error(error_of([&] { reduce<two_shot>(ranks, data, sum{}, 0); }), error_code::system,
+                     "rank 1 cannot allocate memory for a call: the stand-in refuses memory");
       device.refuses = {};
       expect(device.allocated() == before + 1, "nor does a call keep any");
       barrier(comm);

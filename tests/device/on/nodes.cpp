@@ -239,6 +239,21 @@ TEST_CASE("a rank that does not come is a fault of all ranks") {
     expect_error(e, error_code::timeout, "did not complete");
   });
 }
+TEST_CASE("no rank of a node allocates memory while kernels of others wait for it") {
+  run_threads(4, [](auto& comm) {
+    sharing_stand_in device(comm.rank());
+    auto ranks = on(comm, device, on_node(comm.rank() / 2));
+    auto const in = array_of(device, std::vector<float>(400, 1.0f)), out = array_of(device, std::vector<float>(100));
+    barrier(comm);
+    device.allocates_when_idle = true;
+    if (comm.rank() % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    reduce_scatter(ranks, in, out, sum{}, {.timeout = std::chrono::seconds{10}});
+    ranks.work().wait();
+    device.allocates_when_idle = false;
+    expect(host_copy(device, out.data(), 100) == std::vector<float>(100, 4), "the sum of ones");
+    barrier(comm);
+  });
+}
 TEST_CASE("a rank that lacks memory for a call is a fault of all ranks, which do not wait for it") {
   run_threads(4, [](auto& comm) {
     sharing_stand_in device(comm.rank());

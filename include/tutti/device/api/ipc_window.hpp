@@ -19,6 +19,7 @@
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
+#include "tutti/device/model/zeros.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/transport/concept.hpp"
 
@@ -126,7 +127,8 @@ class ipc_window {
                      "give every rank a device of its own, or make tutti::cuda_local of the ranks of one process",
                      where);
     auto const posts = group.memory().allocate(
-        map_.post_bytes(size_ * sizeof(T)), [&](std::byte* own) { group.clear(own, map_.data_begin()); }, where);
+        map_.post_bytes(size_ * sizeof(T)),
+        [&](std::byte* own) { detail::write_zeros(ranks_->on(), own, map_.data_begin()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map_.posts[q] = posts[q];
     detail::device_board const board = group.board();
     map_.fault = group.on_device(board.first_fault());

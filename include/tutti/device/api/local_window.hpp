@@ -21,6 +21,7 @@
 #include "tutti/device/model/flags.hpp"
 #include "tutti/device/model/kernel_report.hpp"
 #include "tutti/device/model/staging_device.hpp"
+#include "tutti/device/model/zeros.hpp"
 #include "tutti/fault/settings.hpp"
 #include "tutti/reduce/types.hpp"
 
@@ -59,9 +60,7 @@ class report_memory {
 template <device D>
 device_array<D, std::byte> make_post(D const& on, window_map const& map, std::size_t data_bytes) {
   device_array<D, std::byte> out(on, map.post_bytes(data_bytes));
-  std::vector<std::byte> const zeros(map.data_begin());
-  on.copy({}, out.data(), zeros.data(), zeros.size());
-  on.wait({}, deadline::after(std::chrono::minutes{1}));
+  write_zeros(on, out.data(), map.data_begin());
   return out;
 }
 

@@ -2,7 +2,6 @@
 // Memory of devices for messages between virtual ranks, and what calls keep on the way.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/growth.hpp"
 #include "tutti/device/model/team.hpp"
+#include "tutti/device/model/zeros.hpp"
 
 namespace tutti {
 
@@ -73,31 +73,21 @@ class device_channels {
                  .where = where});
   }
 
-  // Scratch memory of calls on device k. It grows; earlier memory stays valid, because captured graphs may refer to it.
-  std::byte* scratch(int k, std::size_t bytes) {
-    auto& all = scratch_[static_cast<std::size_t>(k)];
-    std::size_t const had = all.empty() ? 0 : all.back().size();
-    if (all.empty() || had < bytes) all.emplace_back(team_->at(k), detail::grown_size(bytes, had));
-    return all.back().data();
-  }
+  // Scratch memory of calls on device k.
+  std::byte* scratch(int k, std::size_t bytes) { return scratch_[static_cast<std::size_t>(k)].get(bytes); }
 
  private:
   device_channels(std::shared_ptr<detail::device_team<D> const> team, int ranks, channel_options const& o)
-      : team_{std::move(team)},
-        share_{o.share},
-        map_{detail::channel_map::checked(ranks, o)},
-        release_(*team_),
-        scratch_(static_cast<std::size_t>(team_->size())) {
-    std::vector<std::byte> const zeros(map_.flag_bytes());
+      : team_{std::move(team)}, share_{o.share}, map_{detail::channel_map::checked(ranks, o)}, release_(*team_) {
     for (int k = 0; k < team_->size(); ++k) {
       D const& on = team_->at(k);
+      scratch_.emplace_back(on);
       extent const here = team_->ranks_on(k, ranks);
       std::byte* next = posts_.emplace_back(on, here.count * map_.post_bytes()).data();
       for (std::size_t r = here.begin; r < here.end(); ++r, next += map_.post_bytes()) {
         map_.posts[r] = next;
-        on.copy({}, next, zeros.data(), zeros.size());
+        detail::write_zeros(on, next, map_.flag_bytes());
       }
-      on.wait({}, detail::deadline::after(std::chrono::minutes{1}));
     }
   }
 
@@ -105,8 +95,8 @@ class device_channels {
   std::size_t share_;
   detail::channel_map map_;
   detail::kernel_release<D, Reach> release_;
-  std::vector<detail::device_array<D, std::byte>> posts_;                 // of all ranks on a device
-  std::vector<std::vector<detail::device_array<D, std::byte>>> scratch_;  // by device
+  std::vector<detail::device_array<D, std::byte>> posts_;  // of all ranks on a device
+  std::vector<detail::growing_memory<D>> scratch_;         // by device
   std::optional<detail::stream_of<D>> stream_;
 };
 template <detail::cooperative_device D>

@@ -109,7 +109,7 @@ class cuda_ipc {
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
     if (calls_) group().memory().share(memory.data(), memory.size_bytes(), where);
   }
-  // Allocates such memory, which lives as long as this object. With TUTTI_NVLS=1, where an NVLink switch reaches all GPUs, it takes
+  // Allocates such memory, which lives as long as this object. With TUTTI_NVLS=1 (not yet tested on hardware), where an NVLink switch reaches all GPUs, it takes
   // a multiple of 2 MiB, and the switch computes sums in_any_order of it. All ranks call it with the same count.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
@@ -178,7 +178,7 @@ class cuda_ipc {
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
       if constexpr (C == collective::all_reduce)
         if (kernels_) return by_kernels().by_shots(c, r, op);
-      if constexpr (detail::is_row_wise<Op>) rows_.combine(on_, *calls_, words(), c, r, op);
+      if constexpr (detail::is_row_wise<Op>) rows_.combine(on_, rank(), *calls_, words(), c, r, op);
       else words().template combine<C>(c, r, detail::without_wire(op), detail::name_of<Op>());
     });
   }

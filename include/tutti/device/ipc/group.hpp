@@ -28,6 +28,7 @@
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/fault_copy.hpp"
 #include "tutti/device/model/guarded_device.hpp"
+#include "tutti/device/model/zeros.hpp"
 #include "tutti/device/watch/board.hpp"
 #include "tutti/device/watch/watch.hpp"
 
@@ -49,7 +50,7 @@ class device_group {
                      .what = join({"an arena of ", arena_bytes, " bytes is larger than memory can be"}),
                      .way_out = "pass a smaller {.arena = ...}"});
       arena_memory_ = std::make_shared<device_array<D, std::byte> const>(on, head_bytes + arena_bytes);
-      clear(arena_memory_->data(), head_bytes);
+      write_zeros(on, arena_memory_->data(), head_bytes);
       mine.arena = on.share(arena_memory_->data());
       if (comm.rank() != 0) return;
       memory_ = std::make_shared<device_board_memory const>(comm.size());
@@ -147,13 +148,6 @@ class device_group {
   // Other memory of the ranks.
   peer_memory<D, Transport>& memory() { return peers_; }
   peer_memory<D, Transport> const& memory() const { return peers_; }
-
-  // Gives this rank's memory zeros, and waits for that.
-  void clear(std::byte* memory, std::size_t bytes) const {
-    std::vector<std::byte> const zeros(bytes);
-    on_.copy({}, memory, zeros.data(), bytes);
-    on_.wait({}, deadline::after(timeout()));
-  }
 
   // The device address of a word of the board.
   std::uint32_t* on_device(std::atomic<std::uint32_t>& word) const {

@@ -21,6 +21,7 @@
 #include "tutti/device/kernel/steps.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/growth.hpp"
+#include "tutti/device/model/zeros.hpp"
 #include "tutti/reduce/rows.hpp"
 
 namespace tutti::detail {
@@ -34,7 +35,11 @@ class ipc_kernels {
   using group_type = device_group<D, Transport>;
 
   ipc_kernels(D const& on, int rank, int ranks, group_type& group, std::source_location where)
-      : on_{on}, rank_{rank}, group_{group}, map_{channel_map::checked(ranks, options)} {
+      : on_{on},
+        rank_{rank},
+        group_{group},
+        map_{channel_map::checked(ranks, options)},
+        scratch_{group.memory().add_growing()} {
     add_posts(map_, where);
     meetings_.ranks = ranks;
     meetings_.half_bytes = group.arena_bytes() / 2 / access_bytes * access_bytes;
@@ -58,18 +63,14 @@ class ipc_kernels {
   template <collective C, class Schedule, class T, class Op>
   void expect_scratch(plan_type<C, Schedule, T, Op> const& plan, stream_of<D> stream,
                       std::source_location where) const {
-    if (plan.copy_bytes() + plan.scratch_bytes(plan.blocks(options.share)) > scratch_bytes_ && on_.capturing(stream))
-      refuse(
-          rank_,
-          "the first call with such an algorithm and a message of this size is being captured into a graph, and needs "
-          "memory",
-          "make the call once before the capture", where);
+    scratch_.expect_allocated(plan.copy_bytes() + plan.scratch_bytes(plan.blocks(options.share)), stream, rank_,
+                              "such an algorithm and a message of this size", where);
   }
   template <collective C, class Schedule, class T, class Op>
   void launch_steps(plan_type<C, Schedule, T, Op> const& plan, T const* in, T* out, Op const& op, std::uint32_t call,
                     stream_of<D> stream, std::source_location where) {
     auto work = plan.work_of(plan.blocks(options.share), op, reach(call), call);
-    std::byte* memory = scratch(plan.copy_bytes() + work.scratch_bytes, where);
+    std::byte* memory = group_.memory().grow(scratch_, plan.copy_bytes() + work.scratch_bytes, where);
     work.in[rank_] = in;
     if (plan.copy_bytes() > 0 && plan.is_in_place(rank_, in, out)) {
       on_.copy(stream, memory, in, plan.input_bytes());
@@ -187,7 +188,7 @@ class ipc_kernels {
   template <class Map>
   void add_posts(Map& map, std::source_location where) {
     auto const posts =
-        group_.memory().add(map.post_bytes(), [&](std::byte* own) { group_.clear(own, map.flag_bytes()); }, where);
+        group_.memory().add(map.post_bytes(), [&](std::byte* own) { write_zeros(on_, own, map.flag_bytes()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map.posts[q] = posts[q];
   }
 
@@ -209,25 +210,13 @@ class ipc_kernels {
       refuse_call(join({"a kernel of ", blocks, " blocks cannot run at once on a device that runs ", most}),
                   "leave the algorithm automatic", where);
   }
-  // Scratch memory, of the same size at all ranks. It grows; earlier memory stays valid, because graphs and pending calls may
-  // refer to it. The ranks then meet before any of them launches the kernel: to allocate can mean to wait until all GPUs of
-  // the process are idle, and a kernel that was launched would wait for this rank.
-  std::byte* scratch(std::size_t bytes, std::source_location where) {
-    if (bytes > scratch_bytes_) {
-      std::size_t const size = grown_size(bytes, scratch_bytes_);
-      scratch_ = group_.memory().add_at_all_ranks(size, where);
-      scratch_bytes_ = size;
-    }
-    return scratch_;
-  }
 
   D const& on_;
   int rank_;
   group_type& group_;
   channel_map map_;
   meeting_map meetings_{};
-  std::byte* scratch_ = nullptr;
-  std::size_t scratch_bytes_ = 0;
+  growing_memory<D>& scratch_;
 };
 
 }  // namespace tutti::detail

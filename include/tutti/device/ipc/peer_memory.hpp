@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <source_location>
@@ -15,8 +16,10 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_or_none.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/device/model/growth.hpp"
 #include "tutti/device/watch/symmetric_places.hpp"
 
 namespace tutti::detail {
@@ -71,6 +74,7 @@ class peer_memory {
   void keep() {
     for (auto& memory : owned_) keep_until_the_process_ends(std::move(memory));
     for (auto& memory : teams_) keep_until_the_process_ends(std::move(memory));
+    for (auto& memory : growing_) memory.hand_over(keep_until_the_process_ends);
   }
 
   // -- All ranks call these together.
@@ -104,10 +108,12 @@ class peer_memory {
   std::vector<std::byte*> add(std::size_t bytes, Prepare const& prepare, std::source_location where) {
     return add_prepared(bytes, prepare, where).at;
   }
-  // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
-  std::byte* add_at_all_ranks(std::size_t bytes, std::source_location where) {
-    owned_.push_back(make_at_all_ranks(bytes, [](std::byte*) {}, where));
-    return owned_.back()->data();
+  // Memory that is not shared and lives until the last call has ended, of the same size at all ranks.
+  growing_memory<D>& add_growing() { return growing_.emplace_back(on_); }
+  std::byte* grow(growing_memory<D>& memory, std::size_t bytes, std::source_location where) {
+    return memory.get(bytes, [&](function_ref<void()> allocate) {
+      all_or_none(comm_, "allocate memory for a call", where, allocate);
+    });
   }
 
   // Finds registered memory that contains these bytes.
@@ -193,20 +199,14 @@ class peer_memory {
         refuse(comm_.rank(), join({"rank 0 registers ", all[0], " bytes, rank ", q, " registers ", all[q]}),
                "register buffers of the same size at all ranks", where);
   }
-  // If one rank cannot have it, none keeps any.
   template <class Prepare>
-  owned_memory make_at_all_ranks(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    owned_memory fresh;
+  shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    expect_same_size(bytes, where);
+    owned_memory fresh;  // if one rank cannot have it, none keeps any
     all_or_none(comm_, "share its device", where, [&] {
       fresh = std::make_shared<device_array<D, std::byte> const>(on_, bytes);
       prepare(fresh->data());
     });
-    return fresh;
-  }
-  template <class Prepare>
-  shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    expect_same_size(bytes, where);
-    owned_memory const fresh = make_at_all_ranks(bytes, prepare, where);
     shared_memory out = shared(fresh->data(), bytes, where, fresh);
     owned_.push_back(fresh);
     return out;
@@ -249,6 +249,7 @@ class peer_memory {
   std::vector<opened> opened_;
   std::vector<shared_memory> registered_;
   std::vector<owned_memory> owned_;
+  std::list<growing_memory<D>> growing_;
   std::vector<std::shared_ptr<team_memory>> teams_;
   std::string why_no_team_;
 };

@@ -18,12 +18,12 @@ template <sharing_device D, transport Transport>
 class ipc_rows {
  public:
   template <class In, class Out, class How, class Epilogue>
-  void combine(D const& on, ipc_calls<D, Transport>& calls, ipc_words<D, Transport> words,
+  void combine(D const& on, int rank, ipc_calls<D, Transport>& calls, ipc_words<D, Transport> words,
                device_call<D, In, Out> const& c, request const& r, row_wise<How, Epilogue> const& op) {
     auto& group = calls.group();
     In* sums = nullptr;
     if constexpr (std::is_same_v<In, Out>) sums = c.out;
-    else sums = sums_of<In>(on, group, c.given.at(0, 0).count, c.how.stream, c.where);
+    else sums = sums_of<In>(rank, group, c.given.at(0, 0).count, c.how.stream, c.where);
     words.template combine<collective::all_reduce>(call_for_sums(c, sums), r, op.how,
                                                    name_of<row_wise<How, Epilogue>>());
     calls.or_fault_of_all(c.where, [&] {
@@ -33,22 +33,15 @@ class ipc_rows {
   }
 
  private:
-  // Memory for sums, of the same size at all ranks. It grows; earlier memory stays valid, because graphs may refer to it.
+  // Memory for sums, of the same size at all ranks.
   template <class T, class Group>
-  T* sums_of(D const& on, Group& group, std::size_t n, stream_of<D> stream, std::source_location where) {
-    if (std::size_t const needed = n * sizeof(T); needed > bytes_) {
-      if (on.capturing(stream))
-        refuse_call("the first call with rows of this size is being captured into a graph, and needs memory",
-                    "make the call once before the capture", where);
-      std::size_t const size = grown_size(needed, bytes_);
-      sums_ = group.memory().add_at_all_ranks(size, where);
-      bytes_ = size;
-    }
-    return reinterpret_cast<T*>(sums_);
+  T* sums_of(int rank, Group& group, std::size_t n, stream_of<D> stream, std::source_location where) {
+    if (sums_ == nullptr) sums_ = &group.memory().add_growing();
+    sums_->expect_allocated(n * sizeof(T), stream, rank, "rows of this size", where);
+    return reinterpret_cast<T*>(group.memory().grow(*sums_, n * sizeof(T), where));
   }
 
-  std::byte* sums_ = nullptr;
-  std::size_t bytes_ = 0;
+  growing_memory<D>* sums_ = nullptr;
 };
 
 }  // namespace tutti::detail

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The sizes of memory that calls keep and that grows with their messages.
+// Memory that calls keep and that grows with their messages.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <memory>
+#include <source_location>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/model/device.hpp"
 
 namespace tutti::detail {
 
@@ -16,5 +25,57 @@ constexpr std::size_t grown_size(std::size_t needed, std::size_t had) {
   std::size_t const step = std::max<std::size_t>(std::bit_floor(needed) / 8, 256);
   return std::max((needed + step - 1) / step * step, 2 * had);
 }
+
+// Memory of a device, whose newest piece is in use.
+template <device D>
+class growing_memory {
+ public:
+  explicit growing_memory(D const& on) : on_{&on} {}
+
+  // The memory of a call that needs so many bytes; null if no call has needed any yet.
+  std::byte* get(std::size_t bytes) {
+    return get(bytes, [](auto const& allocate) { allocate(); });
+  }
+  // The same among ranks that pass the same sizes. together(allocate) calls allocate() at all of them, and throws at all of them
+  // if one has failed; then none keeps what it has allocated, or only those others would allocate again. No rank launches a kernel
+  // before all have their memory: to allocate can mean to wait until all GPUs of the process are idle, and a kernel of another rank
+  // would wait for this one.
+  template <class Together>
+  std::byte* get(std::size_t bytes, Together const& together) {
+    if (bytes > size()) {
+      piece fresh;
+      together([&] { fresh = std::make_shared<device_array<D, std::byte> const>(*on_, grown_size(bytes, size())); });
+      pieces_.push_back(std::move(fresh));
+    }
+    return pieces_.empty() ? nullptr : pieces_.back()->data();
+  }
+  // Throws error, bad_argument, if the first call `with` so many bytes is being captured: CUDA refuses to allocate then.
+  void expect_allocated(std::size_t bytes, stream_of<D> stream, int rank, std::string_view with,
+                        std::source_location where) const
+    requires marking_device<D>
+  {
+    if (bytes > size() && on_->capturing(stream))
+      throw error({.code = error_code::bad_argument,
+                   .rank = rank,
+                   .what = join({"the first call with ", with, " is being captured into a graph, and needs memory"}),
+                   .way_out = "make the call once before the capture",
+                   .where = where});
+  }
+
+  // keep(piece) for each, which may then outlive this object.
+  template <class Keep>
+  void hand_over(Keep const& keep) {
+    for (piece& one : pieces_) keep(std::move(one));
+    pieces_.clear();
+  }
+
+ private:
+  using piece = std::shared_ptr<device_array<D, std::byte> const>;
+
+  std::size_t size() const { return pieces_.empty() ? 0 : pieces_.back()->size(); }
+
+  D const* on_;
+  std::vector<piece> pieces_;
+};
 
 }  // namespace tutti::detail

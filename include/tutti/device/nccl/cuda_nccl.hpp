@@ -20,6 +20,7 @@
 #include "tutti/device/front/work.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/model/growth.hpp"
 #include "tutti/device/nccl/blocks.hpp"
 #include "tutti/device/nccl/calls.hpp"
 #include "tutti/device/nccl/messages.hpp"
@@ -257,19 +258,16 @@ class cuda_nccl {
       detail::refuse(rank(), "all_to_all in place was called on a stream that is being captured into a graph",
                      "pass two buffers", c.where);
     std::size_t const bytes = c.given.end() * sizeof(Word);
-    if (!copy_ || copy_->size() < bytes) {
-      copy_.reset();
-      copy_.emplace(on(), bytes);
-    }
-    copy_read_.before(c.how.stream);  // by a call on another stream
-    on().copy(c.how.stream, copy_->data(), c.in, bytes);
-    return reinterpret_cast<Word const*>(copy_->data());
+    std::byte* const copy = copy_.get(bytes);  // the ranks then meet
+    copy_read_.before(c.how.stream);           // by a call on another stream
+    on().copy(c.how.stream, copy, c.in, bytes);
+    return reinterpret_cast<Word const*>(copy);
   }
 
   communicator<Transport>& comm_;
   cuda_staged<D, Transport> staged_;
   std::string why_not_;
-  std::optional<detail::device_array<D, std::byte>> copy_;
+  detail::growing_memory<D> copy_{on()};
   detail::device_event<D> copy_read_{on()};
   std::optional<calls_type> calls_;
   std::optional<typename detail::nccl_calls_of<D, Transport>::messages> messages_;

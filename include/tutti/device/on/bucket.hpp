@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <list>
 #include <source_location>
 #include <span>
 
-#include "tutti/call/check_arguments.hpp"
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/coalesced.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/growth.hpp"
@@ -20,22 +19,24 @@ namespace tutti::detail {
 template <marking_device D>
 class device_bucket {
  public:
-  explicit device_bucket(D const& on) : on_{on}, last_{on} {}
+  explicit device_bucket(D const& on) : on_{on}, memory_{on}, last_{on} {}
 
   // Calls use(memory) to give work to the stream, after earlier work in the bucket, whatever its stream. All ranks call it with
-  // the same number of elements. Memory that a captured graph may use stays.
+  // the same number of elements.
   template <class T, transport Transport, class Use>
   void with(communicator<Transport>& comm, std::size_t count, stream_of<D> stream, std::source_location where,
             Use const& use) {
     bool const captured = on_.capturing(stream);
-    std::size_t const needed = count * sizeof(T), had = memory_.empty() ? 0 : memory_.back().size();
-    if (memory_.empty() || had < needed) grow(comm, grown_size(needed, had), captured, where);
+    memory_.expect_allocated(count * sizeof(T), stream, comm.rank(), "a list of this size", where);
+    std::byte* const memory = memory_.get(count * sizeof(T), [&](function_ref<void()> allocate) {
+      all_or_none(comm, "allocate memory for a list of arrays", where, allocate);
+    });
     if (!captured) last_.before(stream);
     auto const note_end = [&] {
       if (!captured) last_.record(stream);
     };
     try {
-      use(reinterpret_cast<T*>(memory_.back().data()));
+      use(reinterpret_cast<T*>(memory));
     } catch (...) {
       note_end();  // of the work that it has given before
       throw;
@@ -75,20 +76,9 @@ class device_bucket {
     }
   }
 
-  // All ranks meet, so that none launches a kernel that waits for a rank whose allocation waits for its kernels.
-  template <transport Transport>
-  [[gnu::cold]] void grow(communicator<Transport>& comm, std::size_t bytes, bool captured, std::source_location where) {
-    if (captured)
-      refuse(comm.rank(), "the first call with a list of this size is being captured into a graph, and needs memory",
-             "make the call once before the capture", where);
-    std::list<device_array<D, std::byte>> fresh;  // dropped if another rank has none, or only that rank would ask again
-    all_or_none(comm, "allocate memory for a list of arrays", where, [&] { fresh.emplace_back(on_, bytes); });
-    memory_.splice(memory_.end(), fresh);
-  }
-
   D const& on_;
-  std::list<device_array<D, std::byte>> memory_;  // the last one is in use
-  device_event<D> last_;                          // the end of the last work
+  growing_memory<D> memory_;
+  device_event<D> last_;  // the end of the last work
 };
 
 }  // namespace tutti::detail

@@ -16,11 +16,13 @@
 
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/collective/all_or_none.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/device/model/growth.hpp"
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/two_level/level_operations.hpp"
 #include "tutti/device/two_level/node_shares.hpp"
@@ -183,14 +185,16 @@ class cuda_two_level {
     }
   }
 
-  // A rank that has no memory for it raises a fault of all ranks, which would wait for it.
+  // The same number of elements at all ranks of the node. If one of them has no memory for it, that is a fault of all ranks.
   template <class T>
-  std::span<T> scratch(call& now, std::size_t n) {
-    if (!scratch_ || scratch_->size() < n * sizeof(T)) {
-      scratch_.reset();
-      run(now, nodes_.members(node_), [&] { scratch_.emplace(on_, n * sizeof(T)); });
-    }
-    return {reinterpret_cast<T*>(scratch_->data()), n};
+  T* scratch(call& now, std::size_t n) {
+    std::byte* out = nullptr;
+    run(now, nodes_.members(node_), [&] {
+      out = scratch_.get(n * sizeof(T), [&](detail::function_ref<void()> allocate) {
+        detail::all_or_none(*inside_comm_, "allocate memory for a call", now.where, allocate);
+      });
+    });
+    return reinterpret_cast<T*>(out);
   }
 
   // -- Collectives.
@@ -216,7 +220,7 @@ class cuda_two_level {
   void reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op, Across const& across_op) {
     std::span<T const> const in(c.in, c.what.count);
     counts const all = detail::node_shares<T>(in.size(), locals());
-    std::span<T> const block = scratch<T>(now, all[static_cast<std::size_t>(local_)]);
+    std::span<T> const block(scratch<T>(now, std::ranges::max(all)), all[static_cast<std::size_t>(local_)]);
     int const home = nodes_.node_of(c.what.root);
     inside(now, [&](auto& ranks, options const& how) {
       reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
@@ -234,8 +238,9 @@ class cuda_two_level {
   void reduce_scatter_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op,
                          Across const& across_op) {
     std::size_t const each = c.what.count, at_node = each * static_cast<std::size_t>(locals());
-    std::span<T> const partial = scratch<T>(now, each * static_cast<std::size_t>(nodes_.count()));
-    for (std::size_t node = 0; node < static_cast<std::size_t>(nodes_.count()); ++node)
+    std::size_t const nodes = static_cast<std::size_t>(nodes_.count());
+    std::span<T> const partial(scratch<T>(now, each * nodes), each * nodes);
+    for (std::size_t node = 0; node < nodes; ++node)
       inside(now, [&](auto& ranks, options const& how) {
         reduce_scatter(ranks, std::span<T const>(c.in + node * at_node, at_node), partial.subspan(node * each, each),
                        inside_op, how, now.where);
@@ -291,7 +296,7 @@ class cuda_two_level {
   int node_, local_;
   std::vector<int> alike_;  // the ranks of across_, by node
   std::optional<communicator<Transport>> inside_comm_, across_comm_;
-  std::optional<detail::device_array<D, std::byte>> scratch_;
+  detail::growing_memory<D> scratch_{on_};
   std::optional<cuda_ipc<D, Transport>> inside_;
   std::optional<cuda_nccl<D, Transport>> across_;
 };
