@@ -25,12 +25,9 @@ class bounded_wait {
   // Call after a poll without success. Returns whether to poll again; reports the peer if its time is up.
   TUTTI_HOST_DEVICE bool keep_polling() {
     std::uint64_t const now = nanoseconds_now();
-    if (began_ == 0) began_ = looked_ = now;
-    if (fault_copy::passed_until(now, looked_) > fault_copy::interval) {
-      looked_ = now;
-      if (map_.seen(rank_).look(*map_.fault, now)) return false;
-    }
-    if (now - began_ > map_.limit) {
+    if (began_ == 0) began_ = now;
+    if (look_.due(now) && map_.seen(rank_).look(*map_.fault, now)) return false;
+    if (fault_copy::passed_until(now, began_) > static_cast<std::int64_t>(map_.limit)) {
       report_first(map_, {kernel_report::missing, rank_, peer_, limit_in_hundredths()});
       return false;
     }
@@ -47,7 +44,8 @@ class bounded_wait {
 
   window_map const& map_;
   int rank_, peer_;
-  std::uint64_t began_ = 0, looked_ = 0;
+  std::uint64_t began_ = 0;
+  interval_timer look_;
 };
 
 }  // namespace tutti::detail

@@ -75,27 +75,23 @@ TUTTI_HOST_DEVICE inline void let_other_blocks_run() {
 template <class Reach>
 class polling_wait {
  public:
-  TUTTI_HOST_DEVICE polling_wait(Reach const& reach, std::uint64_t limit) : reach_(reach), limit_(limit) {}
+  TUTTI_HOST_DEVICE polling_wait(Reach const& reach, std::uint64_t limit)
+      : reach_(reach), limit_(static_cast<std::int64_t>(limit)) {}
 
-  TUTTI_HOST_DEVICE void restart() { began_ = 0; }
+  TUTTI_HOST_DEVICE void restart() {
+    if constexpr (may_give_up<Reach>) look_.restart();
+    else began_ = 0;
+  }
   // Call after a poll without success. Returns whether to poll again.
   TUTTI_HOST_DEVICE bool keep_polling() {
     std::uint64_t const now = nanoseconds_now();
-    if (began_ == 0) began_ = now;
     if constexpr (may_give_up<Reach>) {
-      if (fault_copy::passed_until(now, began_) > fault_copy::interval) {
-        began_ = now;
-        if (reach_.seen->look(*reach_.fault, now)) return false;
-      }
+      if (look_.due(now) && reach_.seen->look(*reach_.fault, now)) return false;
     } else {
-      if constexpr (std::is_same_v<Reach, several_devices>) {
-        if (looked_ == 0) looked_ = now;
-        if (fault_copy::passed_until(now, looked_) > fault_copy::interval) {
-          looked_ = now;
-          if (reach_.ends(now)) return false;
-        }
-      }
-      if (now - began_ > limit_) abort_kernel();
+      if (began_ == 0) began_ = now;
+      if constexpr (std::is_same_v<Reach, several_devices>)
+        if (look_.due(now) && reach_.ends(now)) return false;
+      if (fault_copy::passed_until(now, began_) > limit_) abort_kernel();
     }
     let_other_blocks_run();
     return true;
@@ -103,8 +99,9 @@ class polling_wait {
 
  private:
   Reach const& reach_;
-  std::uint64_t limit_, began_ = 0;
-  std::uint64_t looked_ = 0;  // only of several_devices: there, `limit_` counts from `began_`
+  std::int64_t limit_;
+  std::uint64_t began_ = 0;  // of ranks that abort
+  interval_timer look_;      // of ranks that may be told to stop
 };
 
 }  // namespace tutti::detail

@@ -17,7 +17,7 @@ struct fault_copy {
 
   static constexpr std::int64_t interval = 20'000;  // ns
 
-  // Negative if another thread has read its clock later.
+  // Negative if another thread has read its clock later, or the clock was set back.
   TUTTI_HOST_DEVICE static std::int64_t passed_until(std::uint64_t now, std::uint64_t then) {
     return static_cast<std::int64_t>(now - then);
   }
@@ -32,6 +32,22 @@ struct fault_copy {
     if (found != 0) store_host_word(raised, found);
     return found != 0;
   }
+};
+
+// Tells a loop that polls when to look for a fault.
+class interval_timer {
+ public:
+  TUTTI_HOST_DEVICE void restart() { began_ = 0; }
+  // Whether an interval has passed since this was last true, or since the first call.
+  TUTTI_HOST_DEVICE bool due(std::uint64_t now) {
+    if (began_ == 0) began_ = now;
+    if (fault_copy::passed_until(now, began_) <= fault_copy::interval) return false;
+    began_ = now;
+    return true;
+  }
+
+ private:
+  std::uint64_t began_ = 0;
 };
 
 }  // namespace tutti::detail
