@@ -168,7 +168,7 @@ struct wrong_use {
       return r;
     };
     nccl::unique_id id{};
-    at.gpu.while_current([&] { return library.call.get_unique_id(&id); });
+    at.gpu.while_current([&] { return library.api.get_unique_id(&id); });
     auto const joined = settle(at.gpu.while_current([&] { return team.join(library, id, 1, 0); }));
     expect(joined == nccl::result::success, "join: " + team.text_of(joined));
     auto const given = settle(at.gpu.while_current([&] {

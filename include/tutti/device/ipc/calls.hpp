@@ -66,8 +66,8 @@ class ipc_calls {
     return begin_bytes({c.type, c.given, c.got, c.how, c.where, c.in, sizeof(In), c.out, sizeof(Out)}, r, op, who,
                        awaits);
   }
-  void end(call& now, stream_of<D> stream) {
-    give_signals(now, stream);
+  void end(call& current, stream_of<D> stream) {
+    give_signals(current, stream);
     group_.note_end(stream);
   }
   // Gives work to the stream. A failure is a fault of all ranks, because others would wait for work that is missing.
@@ -106,32 +106,32 @@ class ipc_calls {
 
   // Waits until this rank may write to its arena, that is, until all readers have finished with its previous contents,
   // and marks the new contents as unread by `readers`.
-  void take_arena(call& now, part_ranks const& readers) {
+  void take_arena(call& current, part_ranks const& readers) {
     std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
-    if (!std::exchange(now.begun, true)) write(now, state, now.number);
+    if (!std::exchange(current.begun, true)) write(current, state, current.number);
     for (int q = 0; q < size_; ++q)
-      if (q != rank_) wait(now, between(rank_, q).unread, 0);
-    readers([&](int q, std::uint32_t) { write(now, between(rank_, q).unread, 1); });
+      if (q != rank_) wait(current, between(rank_, q).unread, 0);
+    readers([&](int q, std::uint32_t) { write(current, between(rank_, q).unread, 1); });
   }
   // Announces to `readers` that this rank's data are ready, and waits for those of `sources`.
-  void meet(call& now, std::size_t shot, part_ranks const& readers, part_ranks const& sources) {
-    readers([&](int q, std::uint32_t value) { write(now, between(rank_, q).ready[shot], value); });
-    sources([&](int q, std::uint32_t value) { wait(now, between(q, rank_).ready[shot], value); });
-    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).ready[shot], 0); });
+  void meet(call& current, std::size_t shot, part_ranks const& readers, part_ranks const& sources) {
+    readers([&](int q, std::uint32_t value) { write(current, between(rank_, q).ready[shot], value); });
+    sources([&](int q, std::uint32_t value) { wait(current, between(q, rank_).ready[shot], value); });
+    sources([&](int q, std::uint32_t) { write(current, between(q, rank_).ready[shot], 0); });
   }
   // This rank has finished reading. It marks the call as ended before it tells `sources`, because they may then begin
   // the next call.
-  void finish(call& now, bool last, part_ranks const& readers, part_ranks const& sources) {
+  void finish(call& current, bool last, part_ranks const& readers, part_ranks const& sources) {
     std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
-    if (last) write(now, state, now.in ? end_of(now) : 0);
-    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).unread, 0); });
-    if (!last || !now.in) return;
-    readers([&](int q, std::uint32_t) { wait(now, between(rank_, q).unread, 0); });
-    write(now, state, 0);
+    if (last) write(current, state, current.in ? end_of(current) : 0);
+    sources([&](int q, std::uint32_t) { write(current, between(q, rank_).unread, 0); });
+    if (!last || !current.in) return;
+    readers([&](int q, std::uint32_t) { wait(current, between(rank_, q).unread, 0); });
+    write(current, state, 0);
   }
-  void give_signals(call& now, stream_of<D> stream) {
-    if (!now.signals.empty()) on_.signal(stream, now.signals);
-    now.signals.clear();
+  void give_signals(call& current, stream_of<D> stream) {
+    if (!current.signals.empty()) on_.signal(stream, current.signals);
+    current.signals.clear();
   }
   template <class Moves>
   void launch(Moves const& moves, stream_of<D> stream) {
@@ -185,18 +185,18 @@ class ipc_calls {
         {code, rank_, rank_, join({"rank ", rank_, " cannot launch its part of a call: ", why.view()})}, where);
   }
   // The state of the stream while it waits for the readers of this rank's buffer.
-  static std::uint32_t end_of(call const& now) { return value_of_block(now.number, 1); }
+  static std::uint32_t end_of(call const& current) { return value_of_block(current.number, 1); }
 
-  void introduce(request const& r, call const& now, std::string_view type, std::string_view op) {
+  void introduce(request const& r, call const& current, std::string_view type, std::string_view op) {
     device_board const board = group_.board();
-    plan const p{r.algorithm, now.in ? protocol::direct : r.how, now.fingerprint, {}, {}};
+    plan const p{r.algorithm, current.in ? protocol::direct : r.how, current.fingerprint, {}, {}};
     call_words words = to_words(r, p);
-    if (now.in) put_places(words, now.in.word(), now.out.word());
+    if (current.in) put_places(words, current.in.word(), current.out.word());
     board.name(rank_, r.type, type);
     board.name(rank_, r.op, op);
-    board.introduce(rank_, now.number, words);
-    if (now.in) board.introduce(rank_, end_of(now), words);
-    board.note(rank_, ++sequence_, now.number);
+    board.introduce(rank_, current.number, words);
+    if (current.in) board.introduce(rank_, end_of(current), words);
+    board.note(rank_, ++sequence_, current.number);
   }
 
   // Peers read the buffer in place, unless it is overwritten before they have finished.
@@ -221,11 +221,11 @@ class ipc_calls {
       out.in = in;
   }
 
-  void write(call& now, std::atomic<std::uint32_t>& word, std::uint32_t value) {
-    now.signals.push_back({stream_signal::kind::write, group_.on_device(word), value});
+  void write(call& current, std::atomic<std::uint32_t>& word, std::uint32_t value) {
+    current.signals.push_back({stream_signal::kind::write, group_.on_device(word), value});
   }
-  void wait(call& now, std::atomic<std::uint32_t>& word, std::uint32_t value) {
-    now.signals.push_back({stream_signal::kind::wait, group_.on_device(word), value});
+  void wait(call& current, std::atomic<std::uint32_t>& word, std::uint32_t value) {
+    current.signals.push_back({stream_signal::kind::wait, group_.on_device(word), value});
   }
   device_words& between(int from, int to) const { return group_.board().between(from, to); }
 

@@ -23,7 +23,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/channel/mailbox.hpp"
-#include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/ipc/card.hpp"
 #include "tutti/device/ipc/peer_memory.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/fault_copy.hpp"

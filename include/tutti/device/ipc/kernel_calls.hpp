@@ -28,10 +28,10 @@ class ipc_kernel_calls {
     std::size_t const n = elements_of<T>(r);
     kernels_.template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
-    call now = calls_.begin(c, r, op_name, waiting::kernels, [](int) { return true; });
+    call current = calls_.begin(c, r, op_name, waiting::kernels, [](int) { return true; });
     calls_.or_fault_of_all(c.where, [&] {
-      kernels_.template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
-      calls_.end(now, c.how.stream);
+      kernels_.template launch_packets<C>(c.in, c.out, n, op, current.number, c.how.stream);
+      calls_.end(current, c.how.stream);
     });
   }
 
@@ -47,11 +47,12 @@ class ipc_kernel_calls {
     auto const plan = kernels_.template plan_of_shots<In, Out, wire_type>(shots, c.given.at(0, 0).count, rows, c.where);
     bool const by_switch =
         shots == 2 && plan.cut.part_size * sizeof(In) % sizeof(switched_pack) == 0 && goes_by_switch(c, op);
-    call now = calls_.begin(c, r, name_of<Op>(), waiting::kernels, [](int) { return true; });
+    call current = calls_.begin(c, r, name_of<Op>(), waiting::kernels, [](int) { return true; });
     calls_.or_fault_of_all(c.where, [&] {
       kernels_.template launch_shots<wire_type>(plan, to_device_form<combined>(c.in), to_device_form<combined>(c.out),
-                                                now.in, now.out, by_switch, how, rows, now.number, c.how.stream);
-      calls_.end(now, c.how.stream);
+                                                current.in, current.out, by_switch, how, rows, current.number,
+                                                c.how.stream);
+      calls_.end(current, c.how.stream);
     });
   }
   // Whether a switch can combine this all_reduce, as two_shot. Then 1 + 1 / p messages pass every link in either direction, otherwise
@@ -77,11 +78,11 @@ class ipc_kernel_calls {
     auto const plan = kernels_.template plan_of<C, Schedule, T, Op>(r.root, elements_of<T>(r), c.where);
     kernels_.template expect_scratch<C>(plan, c.how.stream, c.where);
     r.how = protocol::staged;
-    call now =
+    call current =
         calls_.begin(c, r, op_name, waiting::kernels, [&](int q) { return all_hear_all(C) || plan.hears(rank_, q); });
     calls_.or_fault_of_all(c.where, [&] {
-      kernels_.template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream, c.where);
-      calls_.end(now, c.how.stream);
+      kernels_.template launch_steps<C>(plan, c.in, c.out, op, current.number, c.how.stream, c.where);
+      calls_.end(current, c.how.stream);
     });
   }
 

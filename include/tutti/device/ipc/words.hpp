@@ -95,8 +95,8 @@ class ipc_words {
     });
   }
 
-  part_ranks ranks_of(peers const& who, layout const& blocks, std::size_t begin, call const& now) const {
-    return {who, blocks, begin, now.fingerprint, rank_, size_};
+  part_ranks ranks_of(peers const& who, layout const& blocks, std::size_t begin, call const& current) const {
+    return {who, blocks, begin, current.fingerprint, rank_, size_};
   }
 
   // Carries out schedule<one_shot, C> in parts: consume(part, found) computes this part of every block, where found(q)
@@ -110,36 +110,36 @@ class ipc_words {
     std::size_t longest = 0;
     for (int k = 0; k < mine.to.count; ++k) longest = std::max(longest, c.given.at(0, mine.to.at(k, size_)).count);
     for (int k = 0; k < mine.from.count; ++k) longest = std::max(longest, c.got.at(0, mine.from.at(k, size_)).count);
-    call now = begin<C>(c, r, op);
-    std::size_t const each = now.in ? std::max<std::size_t>(longest, 1) : most;
+    call current = begin<C>(c, r, op);
+    std::size_t const each = current.in ? std::max<std::size_t>(longest, 1) : most;
 
     calls_.or_fault_of_all(c.where, [&] {
       for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
         extent const part{begin, each};
-        part_ranks const readers = ranks_of(mine.to, c.given, begin, now),
-                         sources = ranks_of(mine.from, c.got, begin, now);
+        part_ranks const readers = ranks_of(mine.to, c.given, begin, current),
+                         sources = ranks_of(mine.from, c.got, begin, current);
         auto const block_for = [&](In const* base, int q) {
           return base + c.given.at(0, deals(C) ? q : rank_).begin + begin;
         };
-        calls_.take_arena(now, readers);
-        if (!now.in) show_part<C>(c, now, part, slot, readers);
-        calls_.meet(now, 0, readers, sources);
-        calls_.give_signals(now, c.how.stream);
+        calls_.take_arena(current, readers);
+        if (!current.in) show_part<C>(c, current, part, slot, readers);
+        calls_.meet(current, 0, readers, sources);
+        calls_.give_signals(current, c.how.stream);
         consume(part, [&](int q) -> In const* {
           if (q == rank_) return block_for(c.in, q);
-          if (now.in) return block_for(reinterpret_cast<In const*>(now.in.at(q)), rank_);
+          if (current.in) return block_for(reinterpret_cast<In const*>(current.in.at(q)), rank_);
           return reinterpret_cast<In const*>(calls_.group().arena(q) +
                                              (deals(C) ? static_cast<std::size_t>(rank_) * slot : 0));
         });
-        calls_.finish(now, begin + each >= longest, readers, sources);
+        calls_.finish(current, begin + each >= longest, readers, sources);
       }
-      calls_.end(now, c.how.stream);
+      calls_.end(current, c.how.stream);
     });
   }
 
   // Copies the data that peers need to the arena, for a part of each block.
   template <collective C, class In, class Out>
-  void show_part(device_call<D, In, Out> const& c, call& now, extent part, std::size_t slot,
+  void show_part(device_call<D, In, Out> const& c, call& current, extent part, std::size_t slot,
                  part_ranks const& readers) {
     using word = word_of<In>;
     block_moves<word> moves{};
@@ -152,7 +152,7 @@ class ipc_words {
                   n * words_in<In>);
     });
     if (moves.count == 0) return;
-    calls_.give_signals(now, c.how.stream);
+    calls_.give_signals(current, c.how.stream);
     calls_.launch(moves, c.how.stream);
   }
 
@@ -165,9 +165,9 @@ class ipc_words {
     even_parts const shards(n, size_, grain);
     std::size_t const most = elements_of(room, std::max(sizeof(In), sizeof(Out)), c.where),
                       longest = shards.at(0).count;
-    call now = begin<collective::all_reduce>(c, r, op);
-    std::size_t const each = now.in ? std::max<std::size_t>(longest, 1) : most;
-    part_ranks const others = ranks_of(peers{.count = size_}, c.given, 0, now);
+    call current = begin<collective::all_reduce>(c, r, op);
+    std::size_t const each = current.in ? std::max<std::size_t>(longest, 1) : most;
+    part_ranks const others = ranks_of(peers{.count = size_}, c.given, 0, current);
     calls_.or_fault_of_all(c.where, [&] {
       for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
         auto const piece_of = [&](int q) {
@@ -179,35 +179,35 @@ class ipc_words {
           return reinterpret_cast<In*>(calls_.group().arena(q) + static_cast<std::size_t>(shard) * room);
         };
         auto const input_of = [&](int q, int shard) -> In const* {
-          if (now.in) return reinterpret_cast<In const*>(now.in.at(q)) + piece_of(shard).begin;
+          if (current.in) return reinterpret_cast<In const*>(current.in.at(q)) + piece_of(shard).begin;
           return room_of(q, shard);
         };
         auto const result_of = [&](int q) {
-          if (now.out) return reinterpret_cast<Out*>(now.out.at(q)) + piece_of(q).begin;
+          if (current.out) return reinterpret_cast<Out*>(current.out.at(q)) + piece_of(q).begin;
           return reinterpret_cast<Out*>(calls_.group().arena(q) + half);
         };
-        calls_.take_arena(now, others);
-        if (!now.in)
-          move_pieces<In>(c, now, others, [&](int q) {
+        calls_.take_arena(current, others);
+        if (!current.in)
+          move_pieces<In>(c, current, others, [&](int q) {
             return piece_in_memory<In>{c.in + piece_of(q).begin, room_of(rank_, q), piece_of(q).count};
           });
-        calls_.meet(now, 0, others, others);
-        calls_.give_signals(now, c.how.stream);
+        calls_.meet(current, 0, others, others);
+        calls_.give_signals(current, c.how.stream);
         if (extent const own = piece_of(rank_); own.count > 0) {
           std::vector<In const*> sources;
           for (int q = 0; q < size_; ++q) sources.push_back(q == rank_ ? c.in + own.begin : input_of(q, rank_));
           std::vector<Out*> to{c.out + own.begin};
-          if (!now.out) to.push_back(result_of(rank_));
+          if (!current.out) to.push_back(result_of(rank_));
           launch_pass(c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to), own.count,
                       shifted_by(own.begin - shards.at(rank_).begin, how));
         }
-        calls_.meet(now, 1, others, others);
-        move_pieces<Out>(c, now, others, [&](int q) {
+        calls_.meet(current, 1, others, others);
+        move_pieces<Out>(c, current, others, [&](int q) {
           return piece_in_memory<Out>{result_of(q), c.out + piece_of(q).begin, piece_of(q).count};
         });
-        calls_.finish(now, begin + each >= longest, others, others);
+        calls_.finish(current, begin + each >= longest, others, others);
       }
-      calls_.end(now, c.how.stream);
+      calls_.end(current, c.how.stream);
     });
   }
 
@@ -219,14 +219,14 @@ class ipc_words {
   };
   // Gives the stream the signals so far, then moves a piece for each of the others.
   template <class T, class Call, class PieceOf>
-  void move_pieces(Call const& c, call& now, part_ranks const& others, PieceOf const& piece_of) {
+  void move_pieces(Call const& c, call& current, part_ranks const& others, PieceOf const& piece_of) {
     using word = word_of<T>;
     block_moves<word> moves{};
     others([&](int q, std::uint32_t) {
       piece_in_memory<T> const x = piece_of(q);
       moves.add(reinterpret_cast<word const*>(x.from), reinterpret_cast<word*>(x.to), x.count * words_in<T>);
     });
-    calls_.give_signals(now, c.how.stream);
+    calls_.give_signals(current, c.how.stream);
     calls_.launch(moves, c.how.stream);
   }
 

@@ -27,7 +27,7 @@
 #include "tutti/device/nccl/flights.hpp"
 #include "tutti/device/nccl/pair_sizes.hpp"
 #include "tutti/device/nccl/team.hpp"
-#include "tutti/device/staged/call.hpp"
+#include "tutti/started/meeting_call.hpp"
 
 namespace tutti::detail {
 
@@ -58,7 +58,7 @@ class nccl_calls {
       if (joined == nccl::result::success) return;
       why_not = text_of(joined);
       team_.abort();
-      // A rank that knows only that another has failed, or is late, speaks last.
+      // `remote` and `in_progress` are only symptoms, so such a rank reports in a second round: the rank with the cause is named.
       if (joined != nccl::result::remote && joined != nccl::result::in_progress) refuse(why_not);
     });
     all_or_none(comm, "use NCCL", where, [&] {
@@ -80,7 +80,7 @@ class nccl_calls {
     bool const others_wait = !flights_.empty();
     abort();
     lock.unlock();
-    if (others_wait) give_up_calls(comm_);
+    if (others_wait) give_up_host_calls(comm_);
   }
 
   std::string version_text() const { return library_.version_text(); }
@@ -108,15 +108,15 @@ class nccl_calls {
   void give_to_stream(std::string_view what, std::chrono::nanoseconds timeout, stream_of<D> stream,
                       std::source_location where, Issue const& issue) {
     try {
-      nccl_flights<D> now;
-      if (!on_.capturing(stream)) now.emplace_back(on_, what, timeout);  // the host does not see when a graph runs
-      for (auto const& f : now) f.begun.record(stream);
-      give(what, timeout, where, [&](auto const& call, auto* by) { return issue(call, by, on_.lend(stream)); });
-      for (auto const& f : now) f.ended.record(stream);
+      nccl_flights<D> fresh;
+      if (!on_.capturing(stream)) fresh.emplace_back(on_, what, timeout);  // the host does not see when a graph runs
+      for (auto const& f : fresh) f.begun.record(stream);
+      give(what, timeout, where, [&](auto const& api, auto* comm) { return issue(api, comm, on_.lend(stream)); });
+      for (auto const& f : fresh) f.ended.record(stream);
       std::lock_guard const lock(guard_);
-      flights_.splice(flights_.end(), now);
+      flights_.splice(flights_.end(), fresh);
     } catch (...) {  // the others are in the call
-      give_up_calls(comm_);
+      give_up_host_calls(comm_);
       throw;
     }
   }
@@ -163,12 +163,12 @@ class nccl_calls {
     library_ = nccl::library::load();
     card out{library_.version, {}};
     if (comm_.rank() != 0) return out;
-    nccl::result const made = on_.while_current([&] { return library_.call.get_unique_id(&out.id); });
+    nccl::result const made = on_.while_current([&] { return library_.api.get_unique_id(&out.id); });
     if (made != nccl::result::success) refuse(library_.text_of(made, nullptr));
     return out;
   }
   [[gnu::cold]] nccl::result enter(nccl::unique_id const& id) {
-    // The other half is for ranks that wait for this one after they have failed.
+    // Half of the timeout: ranks that have failed already wait for this one in `all_or_none`, and must not time out there.
     auto const limit = comm_.engine().environment.timeout / 2;
     nccl::result const begun = on_.while_current([&] { return team_.join(library_, id, comm_.size(), comm_.rank()); });
     if (begun != nccl::result::success && begun != nccl::result::in_progress) return begun;

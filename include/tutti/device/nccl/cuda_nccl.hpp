@@ -185,16 +185,17 @@ class cuda_nccl {
     detail::expect_accessible<C>(on(), rank(), c);
     auto const n = static_cast<std::size_t>(c.what.count);
     calls_->template run<C>(c.what, c.type, detail::name_of<Op>(), c.how, c.where, {},
-                            [&](functions const& call, communicator_of_nccl* by, void* stream) {
+                            [&](functions const& api, communicator_of_nccl* comm, void* stream) {
                               if constexpr (C == collective::all_reduce)
-                                return call.all_reduce(c.in, c.out, n, type, op, by, stream);
+                                return api.all_reduce(c.in, c.out, n, type, op, comm, stream);
                               else if constexpr (C == collective::reduce)
-                                return call.reduce(c.in, c.out, n, type, op, c.what.root, by, stream);
-                              else if (!c.what.ragged) return call.reduce_scatter(c.in, c.out, n, type, op, by, stream);
+                                return api.reduce(c.in, c.out, n, type, op, c.what.root, comm, stream);
+                              else if (!c.what.ragged)
+                                return api.reduce_scatter(c.in, c.out, n, type, op, comm, stream);
                               else
                                 return each_rank([&](int q) {
                                   extent const block = c.given.at(0, q);
-                                  return call.reduce(c.in + block.begin, c.out, block.count, type, op, q, by, stream);
+                                  return api.reduce(c.in + block.begin, c.out, block.count, type, op, q, comm, stream);
                                 });
                             });
     if constexpr (!std::is_same_v<After, detail::unchanged>) {
@@ -215,17 +216,17 @@ class cuda_nccl {
     detail::nccl_blocks const blocks{c, rank()};
     calls_->template run<C>(
         c.what, c.type, {}, c.how, c.where, blocks.sizes(size()),
-        [&](functions const& call, communicator_of_nccl* by, void* stream) {
+        [&](functions const& api, communicator_of_nccl* comm, void* stream) {
           constexpr data_type bytes = data_type::uint8;
           std::size_t const each = c.given.at(0, 0).count * sizeof(Word);
           if constexpr (C == collective::broadcast) {
             Word* const data = c.out != nullptr ? c.out : const_cast<Word*>(in);  // only read at the root
-            return call.broadcast(data, data, each, bytes, c.what.root, by, stream);
+            return api.broadcast(data, data, each, bytes, c.what.root, comm, stream);
           } else if constexpr (C == collective::all_gather) {
-            if (!c.what.ragged) return call.all_gather(in, c.out, each, bytes, by, stream);
+            if (!c.what.ragged) return api.all_gather(in, c.out, each, bytes, comm, stream);
             return each_rank([&](int q) {
               extent const block = c.got.at(0, q);
-              return call.broadcast(in, c.out + block.begin, block.count * sizeof(Word), bytes, q, by, stream);
+              return api.broadcast(in, c.out + block.begin, block.count * sizeof(Word), bytes, q, comm, stream);
             });
           } else {
             return each_rank([&](int q) {
@@ -233,9 +234,9 @@ class cuda_nccl {
               bool const to = blocks.sends_to(q), from = blocks.receives_from(q);
               if (q == rank() && to && from && in + given.begin == c.out + got.begin) return result::success;
               result out = result::success;
-              if (to) out = call.send(in + given.begin, given.count * sizeof(Word), bytes, q, by, stream);
+              if (to) out = api.send(in + given.begin, given.count * sizeof(Word), bytes, q, comm, stream);
               if (from && !detail::nccl::failed(out))
-                out = call.recv(c.out + got.begin, got.count * sizeof(Word), bytes, q, by, stream);
+                out = api.recv(c.out + got.begin, got.count * sizeof(Word), bytes, q, comm, stream);
               return out;
             });
           }

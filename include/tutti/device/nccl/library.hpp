@@ -65,7 +65,7 @@ struct functions {
 };
 
 struct library {
-  functions call{};
+  functions api{};
   int version = 0;  // 22809: 2.28.9
 
   // Loads libnccl.so.2, or the file that TUTTI_NCCL names. It stays loaded. Throws error: system, if there is none, it is older
@@ -73,8 +73,8 @@ struct library {
   [[gnu::cold]] static library load();
 
   [[gnu::cold]] std::string version_text() const;
-  // Describes a result of `by`, which may be null.
-  [[gnu::cold]] std::string text_of(result what, communicator* by) const;
+  // Describes a result of `comm`, which may be null.
+  [[gnu::cold]] std::string text_of(result what, communicator* comm) const;
 };
 
 }  // namespace tutti::detail::nccl

@@ -29,27 +29,27 @@ TUTTI_INLINE library library::load() {
     function = reinterpret_cast<F*>(::dlsym(handle, name));
     if (function == nullptr) refuse(join({file, " has no function ", name}));
   };
-  find(out.call.get_version, "ncclGetVersion");
-  if (auto const r = out.call.get_version(&out.version); r != result::success)
+  find(out.api.get_version, "ncclGetVersion");
+  if (auto const r = out.api.get_version(&out.version); r != result::success)
     refuse(join({"ncclGetVersion returned ", static_cast<int>(r)}));
   if (out.version < least_version) refuse(join({"NCCL ", out.version_text(), " is older than 2.18"}));
-  find(out.call.get_unique_id, "ncclGetUniqueId");
-  find(out.call.init_rank, "ncclCommInitRankConfig");
-  find(out.call.finalize, "ncclCommFinalize");
-  find(out.call.destroy, "ncclCommDestroy");
-  find(out.call.abort, "ncclCommAbort");
-  find(out.call.get_async_error, "ncclCommGetAsyncError");
-  find(out.call.get_error_string, "ncclGetErrorString");
-  find(out.call.get_last_error, "ncclGetLastError");
-  find(out.call.group_start, "ncclGroupStart");
-  find(out.call.group_end, "ncclGroupEnd");
-  find(out.call.all_reduce, "ncclAllReduce");
-  find(out.call.reduce, "ncclReduce");
-  find(out.call.reduce_scatter, "ncclReduceScatter");
-  find(out.call.broadcast, "ncclBroadcast");
-  find(out.call.all_gather, "ncclAllGather");
-  find(out.call.send, "ncclSend");
-  find(out.call.recv, "ncclRecv");
+  find(out.api.get_unique_id, "ncclGetUniqueId");
+  find(out.api.init_rank, "ncclCommInitRankConfig");
+  find(out.api.finalize, "ncclCommFinalize");
+  find(out.api.destroy, "ncclCommDestroy");
+  find(out.api.abort, "ncclCommAbort");
+  find(out.api.get_async_error, "ncclCommGetAsyncError");
+  find(out.api.get_error_string, "ncclGetErrorString");
+  find(out.api.get_last_error, "ncclGetLastError");
+  find(out.api.group_start, "ncclGroupStart");
+  find(out.api.group_end, "ncclGroupEnd");
+  find(out.api.all_reduce, "ncclAllReduce");
+  find(out.api.reduce, "ncclReduce");
+  find(out.api.reduce_scatter, "ncclReduceScatter");
+  find(out.api.broadcast, "ncclBroadcast");
+  find(out.api.all_gather, "ncclAllGather");
+  find(out.api.send, "ncclSend");
+  find(out.api.recv, "ncclRecv");
   return out;
 }
 
@@ -58,9 +58,9 @@ TUTTI_INLINE std::string library::version_text() const {
   return join({version / major, ".", version % major / 100, ".", version % 100});
 }
 
-TUTTI_INLINE std::string library::text_of(result what, communicator* by) const {
-  char const* const more = call.get_last_error(by);
-  std::string out = join({"NCCL reports: ", call.get_error_string(what)});
+TUTTI_INLINE std::string library::text_of(result what, communicator* comm) const {
+  char const* const more = api.get_last_error(comm);
+  std::string out = join({"NCCL reports: ", api.get_error_string(what)});
   if (more != nullptr && *more != '\0') out += join({" (", more, ")"});
   return out;
 }

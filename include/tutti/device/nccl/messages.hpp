@@ -19,7 +19,7 @@
 #include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/nccl/calls.hpp"
-#include "tutti/device/staged/outbox.hpp"
+#include "tutti/device/staged/message_place.hpp"
 #include "tutti/message/point_to_point.hpp"
 
 namespace tutti::detail {
@@ -38,7 +38,7 @@ class nccl_message {
         [&] {
           transfer head = what;
           head.from = head.to = nullptr;
-          if (sends()) head.place = message_outbox::place_by_nccl(number);
+          if (sends()) head.place = message_place::by_nccl(number).word();
           else head.bytes = 0, head.device_bytes = what.bytes;
           return head;
         },
@@ -57,11 +57,12 @@ class nccl_message {
     if (sends() || taken_) return false;
     auto const offered = with_exchange(comm, where, [&](auto& messages) { return messages.find_fetchable(*call_); });
     if (!offered) return false;
-    if (!message_outbox::is_by_nccl(offered->place)) raise_other_way(comm, offered->source, where);
-    number_ = message_outbox::number_of(offered->place);
+    message_place const place(offered->place);
+    if (!place.is_by_nccl()) raise_other_way(comm, offered->source, where);
+    number_ = place.nccl_number();
     taken_ = true;
     with_exchange(comm, where, [&](auto& messages) { messages.end_fetched(*call_); });
-    return false;  // before the sender is told, which the end of the host's receive means
+    return false;  // not met yet: the sender learns of this rank when the host's receive ends
   }
 
   bool sends() const { return what_.what == transfer::send; }
@@ -71,9 +72,9 @@ class nccl_message {
   std::size_t bytes() const { return what_.ended ? 0 : sends() ? what_.bytes : got_.count * what_.element_bytes; }
   received const& got() const { return got_; }
 
-  nccl::result give(nccl::functions const& call, nccl::communicator* by, void* stream) const {
-    if (sends()) return call.send(what_.from, bytes(), nccl::data_type::uint8, peer(), by, stream);
-    return call.recv(what_.to, bytes(), nccl::data_type::uint8, peer(), by, stream);
+  nccl::result give(nccl::functions const& api, nccl::communicator* comm, void* stream) const {
+    if (sends()) return api.send(what_.from, bytes(), nccl::data_type::uint8, peer(), comm, stream);
+    return api.recv(what_.to, bytes(), nccl::data_type::uint8, peer(), comm, stream);
   }
 
  private:
@@ -96,10 +97,9 @@ class nccl_message {
   received got_{no_rank, any_tag, 0};
 };
 
-// The messages of a call are a group of NCCL, in which a stream waits for the streams of the other ranks. It is given to the stream
-// once all other ends are in their calls. Therefore streams cannot wait in a circle, where each group waits for an end that is behind
-// the next group on the stream of another rank: that end's call was made after the next group was given, and before the first was, so
-// each group would have been given before the one that waits for it.
+// The messages of a call are a group of NCCL, which occupies its stream until all its ends are on theirs. If two ranks gave two groups
+// in opposite orders, both streams would wait for ever. That cannot happen: a group is given only after all its ends have made their
+// calls, so if B follows A on some stream, all ends of A were called before B was given.
 //
 // NCCL matches the messages from one rank to another in order. Those of a group are given to it in the order of their numbers.
 template <lending_device D, transport Transport>
@@ -133,10 +133,10 @@ class nccl_messages {
     for (auto const& one : group)
       if (!one.sends()) expect_next(one, where);
     if (!group.empty())
-      calls_.give_to_stream(name, timeout, how.stream, where, [&](auto const& call, auto* by, void* stream) {
+      calls_.give_to_stream(name, timeout, how.stream, where, [&](auto const& api, auto* comm, void* stream) {
         nccl::result made{};
         for (auto one = group.begin(); one != group.end() && !nccl::failed(made); ++one)
-          made = one->give(call, by, stream);
+          made = one->give(api, comm, stream);
         return made;
       });
     return out;

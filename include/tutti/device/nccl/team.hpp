@@ -35,9 +35,9 @@ class team {
   result give(F const& f) {
     std::lock_guard const lock(guard_);
     if (joined_ == nullptr) return result::usage;
-    if (result const r = from_->call.group_start(); r != result::success) return r;
-    result const made = f(from_->call, joined_);
-    result const ended = from_->call.group_end();
+    if (result const r = from_->api.group_start(); r != result::success) return r;
+    result const made = f(from_->api, joined_);
+    result const ended = from_->api.group_end();
     return made == result::success || made == result::in_progress ? ended : made;
   }
 

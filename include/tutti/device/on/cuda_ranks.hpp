@@ -54,7 +54,7 @@ class cuda_ranks {
     if (how.path != device_path::staged && !required) take_memory_path(how, nodes, where);
     if (ipc_ || levels_) open_outbox(how.slices.slice, nodes, where);
     if (!ipc_)
-      staged_.emplace(comm, on, how.slices,
+      across_.emplace(comm, on, how.slices,
                       required                          ? detail::nccl_use::required
                       : how.path == device_path::staged ? detail::nccl_use::never
                                                         : detail::nccl_use::if_possible,
@@ -64,7 +64,7 @@ class cuda_ranks {
   // During an exception, ends the calls in flight of all ranks: a device waits for them when memory is released.
   ~cuda_ranks() {
     if (std::uncaught_exceptions() == 0) return;
-    if (staged_) staged_->give_up();
+    if (across_) across_->give_up();
     if (levels_) levels_->give_up();
     if (ipc_) ipc_->give_up();
   }
@@ -75,14 +75,14 @@ class cuda_ranks {
   device_path path() const noexcept {
     if (ipc_) return device_path::ipc;
     if (levels_) return device_path::two_level;
-    return staged_->has_nccl() ? device_path::nccl : device_path::staged;
+    return across_->has_nccl() ? device_path::nccl : device_path::staged;
   }
 
   // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
   tutti::work work(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) {
     if (ipc_) return ipc_->work(named(stream), where);
     if (levels_) return levels_->work(named(stream), where);
-    return staged_->work(named(stream), where);
+    return across_->work(named(stream), where);
   }
 
   // Allocates memory of this rank's device, which lives as long as this object. All ranks call it with the same count. On
@@ -111,7 +111,7 @@ class cuda_ranks {
   std::string explain() const {
     if (ipc_) return ipc_->explain() + messages_from_devices();
     std::string const begin = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
-    std::string const staged = staged_->explain(), why_not = staged_->why_not();
+    std::string const staged = across_->explain(), why_not = across_->why_not();
     std::string const no_nccl = why_not.empty() ? "" : "\nNCCL is not used: " + why_not;
     if (!levels_) return detail::join({begin, staged, ", because ", why_staged_, no_nccl});
     return detail::join(
@@ -132,7 +132,7 @@ class cuda_ranks {
   // Messages with `native`. Returns the results of the receives, in their order, when the stream has been given all.
   std::vector<received> run_native(char const* name, std::span<detail::transfer const> all,
                                    device_options<D> const& how, std::source_location where) {
-    if (staged_) return staged_->run(name, all, with_stream(how), where);
+    if (across_) return across_->run(name, all, with_stream(how), where);
     detail::refuse(rank(), detail::join({"NCCL carries out no ", name, " where ranks read each other's memory"}),
                    "leave the algorithm automatic, or pass {.path = tutti::device_path::nccl} to on", where);
   }
@@ -154,19 +154,20 @@ class cuda_ranks {
     if (ipc_) return ipc_->template move<Algorithm, C>(call);
     if constexpr (levels_type::template moves<Algorithm, C>)
       if (levels_ && levels_->serves(call.what)) return levels_->template move<C>(call);
-    if constexpr (staged_type::template has_algorithm<Algorithm, C>) staged_->template move<Algorithm, C>(call);
+    if constexpr (nccl_or_staged::template has_algorithm<Algorithm, C>) across_->template move<Algorithm, C>(call);
     else refuse_algorithm<Algorithm>(C, call.where);
   }
 
  private:
-  using staged_type = cuda_nccl<D, Transport>;
+  using nccl_or_staged = cuda_nccl<D, Transport>;
   using levels_type = cuda_two_level<D, Transport>;
 
   template <class Algorithm, collective C, class In, class Out, class Op>
   void combine_by_host(detail::device_call<D, In, Out> const& call, Op const& op) {
     if constexpr (levels_type::template combines<Algorithm, C, In, Out, Op>)
       if (levels_ && levels_->serves(call.what)) return levels_->template combine<C>(call, op);
-    if constexpr (staged_type::template has_algorithm<Algorithm, C>) staged_->template combine<Algorithm, C>(call, op);
+    if constexpr (nccl_or_staged::template has_algorithm<Algorithm, C>)
+      across_->template combine<Algorithm, C>(call, op);
     else refuse_algorithm<Algorithm>(C, call.where);
   }
   // Sums of rows, then the rows.
@@ -246,8 +247,8 @@ class cuda_ranks {
   detail::stream_of<D> stream_;
   std::string why_staged_ = "the program asked for it";
   std::optional<cuda_ipc<D, Transport>> ipc_;
-  std::optional<staged_type> staged_;                              // if there is no ipc_
-  std::optional<levels_type> levels_;                              // beside staged_, which carries out the other calls
+  std::optional<nccl_or_staged> across_;                           // if there is no ipc_
+  std::optional<levels_type> levels_;                              // beside across_, which carries out the other calls
   std::list<detail::device_array<D, std::byte>> allocated_;        // if there is no ipc_
   std::optional<detail::device_messages<D, Transport>> messages_;  // in memory of those above, so it goes first
   detail::device_bucket<D> bucket_{on_};

@@ -11,7 +11,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/ipc/card.hpp"
 #include "tutti/device/on/options.hpp"
 
 namespace tutti::detail {

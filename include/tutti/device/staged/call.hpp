@@ -7,8 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <memory>
-#include <optional>
 #include <source_location>
 #include <string_view>
 
@@ -18,8 +16,8 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/staged/area.hpp"
-#include "tutti/execute/roll_call.hpp"
-#include "tutti/started/asynchronous.hpp"
+#include "tutti/started/meeting_call.hpp"
+#include "tutti/started/work.hpp"
 
 namespace tutti::detail {
 
@@ -33,48 +31,6 @@ constexpr slice_turn turn_of(std::size_t i, std::size_t slices, int rounds) {
   if (rounds == 1 || i == 0) return {i, 0};
   if (i % 2 == 0) return {i / 2 - 1, 1};
   return i / 2 + 1 < slices ? slice_turn{i / 2 + 1, 0} : slice_turn{slices - 1, 1};
-}
-
-// A call in which all ranks meet, without data.
-template <class Transport>
-class meeting_call final : public queued_call<Transport> {
- public:
-  meeting_call(engine<Transport>& on, call_terms const& terms)
-      : queued_call<Transport>(collective_queue<Transport>::of(on), on), terms_(terms) {
-    terms_.asked.started = true;
-  }
-
- private:
-  call_terms const& terms() const noexcept override { return terms_; }
-  void begin(begun_call<Transport> const& begun) override {
-    meeting_.emplace(this->engine_.transport(), begun.tag(), false);
-  }
-  progress poll() noexcept override { return meeting_->poll(); }
-  protocol_violation const& found() const noexcept override { return meeting_->found(); }
-
-  call_terms terms_;
-  std::optional<roll_call<Transport>> meeting_;
-};
-template <class Transport>
-work start_meeting(engine<Transport>& on, call_terms const& terms) {
-  auto const call = std::make_shared<meeting_call<Transport>>(on, terms);
-  collective_queue<Transport>::start(call);
-  return work(call);
-}
-template <class Transport>
-work start_meeting(communicator<Transport>& comm, call_terms const& terms) {
-  if (auto* const node = node_for<automatic>(comm, terms.asked.algorithm, terms.where))
-    return start_meeting(node->engine(), terms);
-  return start_meeting(comm.engine(), terms);
-}
-
-// Ends the calls of all ranks because this one cannot complete its own.
-template <class Transport>
-[[gnu::cold]] void give_up_calls(communicator<Transport>& comm) noexcept {
-  if (comm.size() == 1) return;
-  if constexpr (has_levels<Transport>)
-    if (auto* const node = comm.engine().levels->only_node()) return node->engine().give_up();
-  comm.engine().give_up();
 }
 
 // One call, ordered on the caller's stream. If it fails, the other ranks learn of it, and nothing touches the caller's
@@ -182,7 +138,7 @@ class staged_call {
   }
 
   [[gnu::cold]] void abandon() noexcept {
-    give_up_calls(comm_);
+    give_up_host_calls(comm_);
     for (work& w : started_) {
       try {
         w.wait();

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "tutti/device/staged/message_place.hpp"
+
 namespace tutti::detail {
 
-// A message names the place of its data by a word: the number of a memory and a byte of it, or, from a rank to itself, the address.
 // All ranks add the same memories in the same order, also while another thread drives messages. A message allocates and opens
 // nothing, because that can mean to wait until a device is idle. If no slot is free, a slice goes by way of the host, so no message
 // waits for another.
@@ -41,27 +41,23 @@ class message_outbox {
     std::lock_guard const lock(guard_);
     return peer == rank_ || shares_with(peer);
   }
-  // The place of data of this rank that the peer can fetch as they are; 0: it cannot.
-  std::uint64_t place_for(int peer, std::byte const* data, std::size_t bytes) const {
-    if (peer == rank_) return reinterpret_cast<std::uintptr_t>(data);
+  // The place of data of this rank that the peer can fetch as they are; nowhere if it cannot.
+  message_place place_for(int peer, std::byte const* data, std::size_t bytes) const {
+    if (peer == rank_) return message_place::at_address(data);
     std::lock_guard const lock(guard_);
-    if (!shares_with(peer)) return 0;
+    if (!shares_with(peer)) return {};
     for (std::size_t i = 1; i < memories_.size(); ++i) {
       std::byte const* const begin = memories_[i].of(rank_);
       if (begin <= data && data + bytes <= begin + memories_[i].bytes)
-        return place_of(i, static_cast<std::size_t>(data - begin));
+        return message_place::in_memory(i, static_cast<std::size_t>(data - begin));
     }
-    return 0;
+    return {};
   }
-  // Names a message that its sender gives to NCCL instead.
-  static std::uint64_t place_by_nccl(std::uint64_t number) { return by_nccl | number; }
-  static bool is_by_nccl(std::uint64_t place) { return (place & by_nccl) != 0; }
-  static std::uint64_t number_of(std::uint64_t place) { return place & ~by_nccl; }
   // The address of data of rank `from`; null if this rank does not know the place.
-  std::byte const* find(int from, std::uint64_t place, std::size_t bytes) const {
-    if (is_by_nccl(place)) return nullptr;
-    if (from == rank_) return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place));
-    std::size_t const number = (place >> offset_bits) - 1, offset = place & ((std::uint64_t{1} << offset_bits) - 1);
+  std::byte const* find(int from, message_place place, std::size_t bytes) const {
+    if (place.is_by_nccl()) return nullptr;
+    if (from == rank_) return place.address();
+    std::size_t const number = place.memory(), offset = place.offset();
     std::lock_guard const lock(guard_);
     if (number >= memories_.size() || memories_[number].of(from) == nullptr) return nullptr;
     if (offset > memories_[number].bytes || bytes > memories_[number].bytes - offset) return nullptr;
@@ -87,7 +83,7 @@ class message_outbox {
 
     explicit operator bool() const { return owner_ != nullptr; }
     std::byte* data() const { return data_; }
-    std::uint64_t place() const { return place_of(0, number_ * owner_->slot_bytes_); }
+    message_place place() const { return message_place::in_memory(0, number_ * owner_->slot_bytes_); }
 
    private:
     std::shared_ptr<message_outbox> owner_;
@@ -104,9 +100,6 @@ class message_outbox {
   }
 
  private:
-  static constexpr int offset_bits = 40;
-  static constexpr std::uint64_t by_nccl = std::uint64_t{1} << 63;
-
   struct memory {
     std::size_t bytes;
     std::vector<std::byte*> at;
@@ -114,9 +107,6 @@ class message_outbox {
     std::byte* of(int rank) const { return at[static_cast<std::size_t>(rank)]; }
   };
 
-  static std::uint64_t place_of(std::size_t number, std::size_t offset) {
-    return (static_cast<std::uint64_t>(number) + 1) << offset_bits | offset;
-  }
   bool shares_with(int peer) const { return !memories_.empty() && memories_[0].of(peer) != nullptr; }
   void put_back(std::size_t number) {
     std::lock_guard const lock(guard_);

@@ -17,6 +17,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/staging_device.hpp"
+#include "tutti/device/staged/message_place.hpp"
 #include "tutti/device/staged/outbox.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/point_to_point.hpp"
@@ -67,7 +68,7 @@ class device_transfer {
         slice_{slice},
         direct_{what.what == transfer::send && !what.ended && what.bytes > message_outbox::max_bytes_by_host &&
                 outbox_->reaches(what.peer)},
-        in_place_{direct_ ? outbox_->place_for(what.peer, what.from, what.bytes) : 0},
+        in_place_{direct_ ? outbox_->place_for(what.peer, what.from, what.bytes) : message_place()},
         all_started_{what.ended},
         ended_{what.ended},
         got_{what.ended ? received{no_rank, any_tag, 0} : received{what.peer, what.tag, 0}} {}
@@ -128,8 +129,8 @@ class device_transfer {
     std::erase_if(earlier_, [](auto const& other) { return other->all_started_; });
     return earlier_.empty();
   }
-  // Starts the message of the host for a slice. `place`: of its data; 0: pinned memory.
-  begun_transfer start(terms const& how, std::size_t bytes, std::uint64_t place = 0) {
+  // Starts the message of the host for a slice. `place`: of its data; nowhere: in pinned memory.
+  begun_transfer start(terms const& how, std::size_t bytes, message_place place = {}) {
     return start_transfer(
         how.comm,
         [&] {
@@ -142,8 +143,8 @@ class device_transfer {
             slice.to = memory(started_);
             slice.device_bytes = room();
           } else {
-            slice.place = place;
-            if (place == 0) slice.from = memory(started_);
+            slice.place = place.word();
+            if (!place) slice.from = memory(started_);
           }
           return slice;
         },
@@ -154,14 +155,14 @@ class device_transfer {
   bool poll_send(terms const& how) {
     bool moved = false;
     // The last slice, which may be empty, has another size than the others.
-    std::size_t const usual = in_place_ != 0 ? what_.bytes : slice_,
-                      slices = in_place_ != 0 ? 1 + (what_.bytes == slice_ ? 1 : 0) : what_.bytes / slice_ + 1;
+    std::size_t const usual = in_place_ ? what_.bytes : slice_,
+                      slices = in_place_ ? 1 + (what_.bytes == slice_ ? 1 : 0) : what_.bytes / slice_ + 1;
     auto const bytes_of = [&](std::size_t k) { return std::min(usual, what_.bytes - k * usual); };
     if (copied_ < slices && copied_ < finished_ + 2) {
       std::size_t const bytes = bytes_of(copied_);
       slice_in_flight& next = of(copied_);
       next = {};
-      if (in_place_ == 0) {
+      if (!in_place_) {
         if (direct_ && bytes > 0) next.slot = message_outbox::take_slot(outbox_);
         how.on.copy(how.stream, next.slot ? next.slot.data() : memory(copied_), what_.from + copied_ * usual, bytes);
       }
@@ -171,7 +172,7 @@ class device_transfer {
     if (started_ < copied_ && may_start() && copied(started_).reached()) {
       std::size_t const bytes = bytes_of(started_);
       slice_in_flight& next = of(started_);
-      std::uint64_t const place = bytes == 0 ? 0 : next.slot ? next.slot.place() : in_place_;
+      message_place const place = bytes == 0 ? message_place() : next.slot ? next.slot.place() : in_place_;
       next.work = receive_work(start(how, bytes, place), what_.element_bytes);
       ++started_, moved = true;
       all_started_ = started_ == slices;
@@ -224,8 +225,9 @@ class device_transfer {
     } else if (auto const offered = with_exchange(
                    how.comm, how.where, [&](auto& messages) { return messages.find_fetchable(*next.call); })) {
       slice = received_of(*offered);
-      from = outbox_->find(slice.source, offered->place, offered->got);
-      if (from == nullptr) refuse_place(how, slice.source, message_outbox::is_by_nccl(offered->place));
+      message_place const place(offered->place);
+      from = outbox_->find(slice.source, place, offered->got);
+      if (from == nullptr) refuse_place(how, slice.source, place.is_by_nccl());
     } else {
       return false;
     }
@@ -256,7 +258,7 @@ class device_transfer {
   std::shared_ptr<message_outbox> outbox_;
   std::size_t slice_;
   bool direct_;             // a send whose receiver can read memory of this rank's device
-  std::uint64_t in_place_;  // the place of its data, if it need not copy them; else 0
+  message_place in_place_;  // of its data, if it need not copy them
   std::vector<std::shared_ptr<device_transfer const>> earlier_;
   std::array<slice_in_flight, 2> slices_;
   std::size_t copied_ = 0, started_ = 0, finished_ = 0;  // slices

@@ -110,18 +110,18 @@ class cuda_two_level {
   // -- For the collectives.
   template <collective C, class T, class Op>
   void combine(detail::device_call<D, T, T> const& c, Op const& op) {
-    call now = begin(c);
+    call current = begin(c);
     auto const inside = detail::operation_inside<T>(op);
     auto const across = detail::operation_across<T>(op, comm_.size());
-    if constexpr (C == collective::all_reduce) all_reduce_of(now, c, inside, across);
-    else if constexpr (C == collective::reduce) reduce_of(now, c, inside, across);
-    else reduce_scatter_of(now, c, inside, across);
+    if constexpr (C == collective::all_reduce) all_reduce_of(current, c, inside, across);
+    else if constexpr (C == collective::reduce) reduce_of(current, c, inside, across);
+    else reduce_scatter_of(current, c, inside, across);
   }
   template <collective C, class Word>
   void move(detail::device_call<D, Word, Word> const& c) {
-    call now = begin(c);
-    if constexpr (C == collective::broadcast) broadcast_of(now, c);
-    else all_gather_of(now, c);
+    call current = begin(c);
+    if constexpr (C == collective::broadcast) broadcast_of(current, c);
+    else all_gather_of(current, c);
   }
 
  private:
@@ -158,21 +158,21 @@ class cuda_two_level {
 
   // -- Parts. part(ranks, how) makes a call among the ranks of a level.
   template <class Part>
-  void inside(call& now, Part const& part) {
-    run(now, nodes_.members(node_), [&] { part(*inside_, now.how); });
+  void inside(call& current, Part const& part) {
+    run(current, nodes_.members(node_), [&] { part(*inside_, current.how); });
   }
   // Sends only what earlier parts have completed: a fault leaves memory as it was. NCCL's part has ended when it returns, too.
   template <class Part>
-  void across(call& now, Part const& part) {
-    run(now, nodes_.members(node_), [&] { inside_->work(now.how.stream, now.where).wait(); });
-    run(now, alike_, [&] {
-      part(*across_, now.how);
-      if (across_->has_nccl()) across_->work(now.how.stream, now.where).wait();
+  void across(call& current, Part const& part) {
+    run(current, nodes_.members(node_), [&] { inside_->work(current.how.stream, current.where).wait(); });
+    run(current, alike_, [&] {
+      part(*across_, current.how);
+      if (across_->has_nccl()) across_->work(current.how.stream, current.where).wait();
     });
   }
   template <class F>
-  void run(call& now, std::vector<int> const& members, F const& f) {
-    now.how.timeout = std::max<std::chrono::nanoseconds>(now.end.left(), std::chrono::milliseconds(1));
+  void run(call& current, std::vector<int> const& members, F const& f) {
+    current.how.timeout = std::max<std::chrono::nanoseconds>(current.end.left(), std::chrono::milliseconds(1));
     try {
       f();
     } catch (error const& e) {
@@ -181,17 +181,17 @@ class cuda_two_level {
       int const peer = e.peer() >= 0 && e.peer() < static_cast<int>(members.size())
                            ? members[static_cast<std::size_t>(e.peer())]
                            : -1;
-      comm_.engine().raise({e.code(), comm_.rank(), peer, detail::in_part(members, e)}, now.where);
+      comm_.engine().raise({e.code(), comm_.rank(), peer, detail::in_part(members, e)}, current.where);
     }
   }
 
   // The same number of elements at all ranks of the node. If one of them has no memory for it, that is a fault of all ranks.
   template <class T>
-  T* scratch(call& now, std::size_t n) {
+  T* scratch(call& current, std::size_t n) {
     std::byte* out = nullptr;
-    run(now, nodes_.members(node_), [&] {
+    run(current, nodes_.members(node_), [&] {
       out = scratch_.get(n * sizeof(T), [&](detail::function_ref<void()> allocate) {
-        detail::all_or_none(*inside_comm_, "allocate memory for a call", now.where, allocate);
+        detail::all_or_none(*inside_comm_, "allocate memory for a call", current.where, allocate);
       });
     });
     return reinterpret_cast<T*>(out);
@@ -199,60 +199,63 @@ class cuda_two_level {
 
   // -- Collectives.
   template <class T, class Inside, class Across>
-  void all_reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op,
+  void all_reduce_of(call& current, detail::device_call<D, T, T> const& c, Inside const& inside_op,
                      Across const& across_op) {
     std::span<T> const out(c.out, c.what.count);
     std::span<T const> const in(c.in, out.size());
     counts const all = detail::node_shares<T>(in.size(), locals());
     extent const own = detail::node_share<T>(in.size(), locals(), local_);
     std::span<T> const block = out.subspan(own.begin, own.count);
-    inside(now, [&](auto& ranks, options const& how) {
-      detail::reduce_uneven_on_device(ranks, in, block, all, inside_op, how, now.where, c.what.sizes);
+    inside(current, [&](auto& ranks, options const& how) {
+      detail::reduce_uneven_on_device(ranks, in, block, all, inside_op, how, current.where, c.what.sizes);
     });
-    across(now, [&](auto& ranks, options const& how) {
-      detail::reduce_on_device<automatic, collective::all_reduce>(ranks, block, block, across_op, 0, how, now.where,
+    across(current, [&](auto& ranks, options const& how) {
+      detail::reduce_on_device<automatic, collective::all_reduce>(ranks, block, block, across_op, 0, how, current.where,
                                                                   c.what.sizes);
     });
-    inside(now, [&](auto& ranks, options const& how) { all_gather_v(ranks, block, out, all, {}, how, now.where); });
+    inside(current,
+           [&](auto& ranks, options const& how) { all_gather_v(ranks, block, out, all, {}, how, current.where); });
   }
 
   template <class T, class Inside, class Across>
-  void reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op, Across const& across_op) {
+  void reduce_of(call& current, detail::device_call<D, T, T> const& c, Inside const& inside_op,
+                 Across const& across_op) {
     std::span<T const> const in(c.in, c.what.count);
     counts const all = detail::node_shares<T>(in.size(), locals());
-    std::span<T> const block(scratch<T>(now, std::ranges::max(all)), all[static_cast<std::size_t>(local_)]);
+    std::span<T> const block(scratch<T>(current, std::ranges::max(all)), all[static_cast<std::size_t>(local_)]);
     int const home = nodes_.node_of(c.what.root);
-    inside(now, [&](auto& ranks, options const& how) {
-      reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
+    inside(current, [&](auto& ranks, options const& how) {
+      reduce_scatter_v(ranks, in, block, all, inside_op, how, current.where);
     });
-    across(now, [&](auto& ranks, options const& how) { reduce(ranks, block, across_op, home, how, now.where); });
+    across(current,
+           [&](auto& ranks, options const& how) { reduce(ranks, block, across_op, home, how, current.where); });
     if (node_ != home) return;
     std::span<T> const out(c.out, c.out != nullptr ? in.size() : 0);
-    inside(now, [&](auto& ranks, options const& how) {
-      gather_v(ranks, block, out, all, {}, nodes_.local_rank(c.what.root), how, now.where);
+    inside(current, [&](auto& ranks, options const& how) {
+      gather_v(ranks, block, out, all, {}, nodes_.local_rank(c.what.root), how, current.where);
     });
   }
 
   // The blocks of the ranks of a node are adjacent.
   template <class T, class Inside, class Across>
-  void reduce_scatter_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op,
+  void reduce_scatter_of(call& current, detail::device_call<D, T, T> const& c, Inside const& inside_op,
                          Across const& across_op) {
     std::size_t const each = c.what.count, at_node = each * static_cast<std::size_t>(locals());
     std::size_t const nodes = static_cast<std::size_t>(nodes_.count());
-    std::span<T> const partial(scratch<T>(now, each * nodes), each * nodes);
+    std::span<T> const partial(scratch<T>(current, each * nodes), each * nodes);
     for (std::size_t node = 0; node < nodes; ++node)
-      inside(now, [&](auto& ranks, options const& how) {
+      inside(current, [&](auto& ranks, options const& how) {
         reduce_scatter(ranks, std::span<T const>(c.in + node * at_node, at_node), partial.subspan(node * each, each),
-                       inside_op, how, now.where);
+                       inside_op, how, current.where);
       });
-    across(now, [&](auto& ranks, options const& how) {
-      reduce_scatter(ranks, partial, std::span<T>(c.out, each), across_op, how, now.where);
+    across(current, [&](auto& ranks, options const& how) {
+      reduce_scatter(ranks, partial, std::span<T>(c.out, each), across_op, how, current.where);
     });
   }
 
   // Every rank of the root's node sends its share of the message to the other nodes.
   template <class Word>
-  void broadcast_of(call& now, detail::device_call<D, Word, Word> const& c) {
+  void broadcast_of(call& current, detail::device_call<D, Word, Word> const& c) {
     // The root's memory is only read.
     std::span<Word> const data(c.out != nullptr ? c.out : const_cast<Word*>(c.in), c.given.at(0, 0).count);
     counts const all = detail::node_shares<Word>(data.size(), locals());
@@ -260,17 +263,18 @@ class cuda_two_level {
     std::span<Word> const block = data.subspan(own.begin, own.count);
     int const home = nodes_.node_of(c.what.root);
     if (node_ == home)
-      inside(now, [&](auto& ranks, options const& how) {
-        broadcast(ranks, data, nodes_.local_rank(c.what.root), how, now.where);
+      inside(current, [&](auto& ranks, options const& how) {
+        broadcast(ranks, data, nodes_.local_rank(c.what.root), how, current.where);
       });
-    across(now, [&](auto& ranks, options const& how) { broadcast(ranks, block, home, how, now.where); });
+    across(current, [&](auto& ranks, options const& how) { broadcast(ranks, block, home, how, current.where); });
     if (node_ != home)
-      inside(now, [&](auto& ranks, options const& how) { all_gather_v(ranks, block, data, all, {}, how, now.where); });
+      inside(current,
+             [&](auto& ranks, options const& how) { all_gather_v(ranks, block, data, all, {}, how, current.where); });
   }
 
   // Each rank gets the blocks of the ranks in its place, then shares them with its node.
   template <class Word>
-  void all_gather_of(call& now, detail::device_call<D, Word, Word> const& c) {
+  void all_gather_of(call& current, detail::device_call<D, Word, Word> const& c) {
     std::size_t const each = c.got.at(0, 0).count;
     std::span<Word> const out(c.out, each * static_cast<std::size_t>(comm_.size()));
     auto const place_of = [&](int rank) { return each * static_cast<std::size_t>(rank); };
@@ -279,14 +283,15 @@ class cuda_two_level {
       for (int const rank : members) at.push_back(place_of(rank));
       return at;
     };
-    across(now, [&](auto& ranks, options const& how) {
+    across(current, [&](auto& ranks, options const& how) {
       all_gather_v(ranks, std::span<Word const>(c.in, each), out, counts(alike_.size(), each), places(alike_), how,
-                   now.where);
+                   current.where);
     });
     for (int node = 0; node < nodes_.count(); ++node)
-      inside(now, [&](auto& ranks, options const& how) {
+      inside(current, [&](auto& ranks, options const& how) {
         all_gather_v(ranks, out.subspan(place_of(rank_at(node, local_)), each), out,
-                     counts(static_cast<std::size_t>(locals()), each), places(nodes_.members(node)), how, now.where);
+                     counts(static_cast<std::size_t>(locals()), each), places(nodes_.members(node)), how,
+                     current.where);
       });
   }
 
