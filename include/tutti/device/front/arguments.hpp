@@ -96,7 +96,7 @@ void expect_whole_rows(row_wise<How, Epilogue> const& op, int rank, std::uint64_
     refuse(rank, join({"a message of ", count, " elements has no whole rows of ", op.length}),
            "pass whole rows, and their length to by_rows", where);
 }
-// It stands for the sizes of a request.
+// Takes the place of the sizes in a request, so ranks that pass different row lengths get `mismatch`.
 template <class Op>
 std::uint32_t row_length(Op const&) {
   return 0;

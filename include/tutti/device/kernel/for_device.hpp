@@ -27,7 +27,7 @@ template <class... Args, class F>
   if (false) call_on_device<Args...>(f, static_cast<Args*>(nullptr)...);
 #endif
 }
-// What calls another function for host and device stands for that.
+// For a wrapper, check the function that it calls.
 template <class... Args, class F>
 [[gnu::always_inline]] TUTTI_HOST_DEVICE inline void expect_for_device(stage_in_memory<F> const& stage) {
   expect_for_device<Args...>(*stage.memory);

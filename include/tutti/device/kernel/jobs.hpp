@@ -81,8 +81,8 @@ auto one_after_other(First const& first, arrays_step<Step, S, Arrays, Elements> 
   return out;
 }
 
-// Puts the prologue and the epilogue of the operation itself next to it in the pass that combines: the prologue of the call is
-// applied before, and its epilogue after.
+// Merges the prologue and epilogue of the operation with those of the call, so that one pass applies both: the prologue of the call
+// before that of the operation, and its epilogue after.
 template <class T, class Op, class Before, class After>
 auto in_stages(fused<Op, Before, After> const& how, int ranks) {
   using A = accumulator_for<Op, T>;

@@ -37,8 +37,8 @@ TUTTI_HOST_DEVICE constexpr bool has_switch_instructions() {
 // What one instruction moves.
 using switched_pack = words<std::uint32_t, 4>;
 
-// Sums of narrow types are computed in float, and rounded by the switch. What precedes, in the order that acquires and releases make,
-// must include a fence of the aliases: to the GPU, this address and those of the ranks are different places.
+// Sums of narrow types are computed in float and rounded by the switch. Call fence_aliases() after the acquire that makes peers' stores
+// visible: the multicast address and the ranks' own addresses are aliases, which the memory model orders only by fence.proxy.alias.
 template <class T>
 TUTTI_HOST_DEVICE inline switched_pack load_sum(T const* everywhere) {
   switched_pack out{};

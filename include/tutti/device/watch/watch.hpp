@@ -168,7 +168,8 @@ class device_watch {
                              join({"rank ", q, " left ", recorded_.state_of(q), ", while rank ", rank_, " is ",
                                    recorded_.state_of(rank_)})});
     if (now - since_ < entry->second.timeout) return;
-    // Where none is missing, one may have come just now, because an earlier call of its stream has given up.
+    // If no rank is missing, the last one may have arrived only now, when an earlier call of its stream gave up. Allow it a little
+    // longer.
     fault const late = timeout_of(entry->second);
     if (late.peer >= 0 || now - since_ >= entry->second.timeout + standing_long) board_.raise(late);
   }
