@@ -17,7 +17,6 @@
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/function_ref.hpp"
-#include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
@@ -127,6 +126,8 @@ class cuda_two_level {
  private:
   using options = device_options<D>;
   using counts = std::vector<std::size_t>;
+  template <class T>
+  using arguments = detail::device_call<D, T, T>;
 
   // A call while its parts are carried out.
   struct call {
@@ -146,7 +147,7 @@ class cuda_two_level {
   }
 
   template <class T>
-  call begin(detail::device_call<D, T, T> const& c) {
+  call begin(arguments<T> const& c) {
     comm_.engine().expect_no_fault(c.where);
     if (on_.capturing(c.how.stream))
       detail::refuse(
@@ -178,9 +179,8 @@ class cuda_two_level {
     } catch (error const& e) {
       if (e.code() == error_code::bad_argument) throw;
       inside_->give_up(e);
-      int const peer = e.peer() >= 0 && e.peer() < static_cast<int>(members.size())
-                           ? members[static_cast<std::size_t>(e.peer())]
-                           : -1;
+      auto const at = static_cast<std::size_t>(e.peer());  // beyond all if it is -1
+      int const peer = at < members.size() ? members[at] : -1;
       comm_.engine().raise({e.code(), comm_.rank(), peer, detail::in_part(members, e)}, current.where);
     }
   }
@@ -198,83 +198,75 @@ class cuda_two_level {
   }
 
   // -- Collectives.
-  template <class T, class Inside, class Across>
-  void all_reduce_of(call& current, detail::device_call<D, T, T> const& c, Inside const& inside_op,
-                     Across const& across_op) {
+  template <class T>
+  void all_reduce_of(call& current, arguments<T> const& c, auto const& inside_op, auto const& across_op) {
     std::span<T> const out(c.out, c.what.count);
     std::span<T const> const in(c.in, out.size());
     counts const all = detail::node_shares<T>(in.size(), locals());
-    extent const own = detail::node_share<T>(in.size(), locals(), local_);
-    std::span<T> const block = out.subspan(own.begin, own.count);
+    std::span<T> const block = detail::node_share_of(out, locals(), local_);
     inside(current, [&](auto& ranks, options const& how) {
-      detail::reduce_uneven_on_device(ranks, in, block, all, inside_op, how, current.where, c.what.sizes);
+      detail::reduce_uneven_on_device(ranks, in, block, all, inside_op, how, c.where, c.what.sizes);
     });
     across(current, [&](auto& ranks, options const& how) {
-      detail::reduce_on_device<automatic, collective::all_reduce>(ranks, block, block, across_op, 0, how, current.where,
+      detail::reduce_on_device<automatic, collective::all_reduce>(ranks, block, block, across_op, 0, how, c.where,
                                                                   c.what.sizes);
     });
-    inside(current,
-           [&](auto& ranks, options const& how) { all_gather_v(ranks, block, out, all, {}, how, current.where); });
+    inside(current, [&](auto& ranks, options const& how) { all_gather_v(ranks, block, out, all, {}, how, c.where); });
   }
 
-  template <class T, class Inside, class Across>
-  void reduce_of(call& current, detail::device_call<D, T, T> const& c, Inside const& inside_op,
-                 Across const& across_op) {
+  template <class T>
+  void reduce_of(call& current, arguments<T> const& c, auto const& inside_op, auto const& across_op) {
     std::span<T const> const in(c.in, c.what.count);
     counts const all = detail::node_shares<T>(in.size(), locals());
     std::span<T> const block(scratch<T>(current, std::ranges::max(all)), all[static_cast<std::size_t>(local_)]);
     int const home = nodes_.node_of(c.what.root);
-    inside(current, [&](auto& ranks, options const& how) {
-      reduce_scatter_v(ranks, in, block, all, inside_op, how, current.where);
-    });
-    across(current,
-           [&](auto& ranks, options const& how) { reduce(ranks, block, across_op, home, how, current.where); });
+    inside(current,
+           [&](auto& ranks, options const& how) { reduce_scatter_v(ranks, in, block, all, inside_op, how, c.where); });
+    across(current, [&](auto& ranks, options const& how) { reduce(ranks, block, across_op, home, how, c.where); });
     if (node_ != home) return;
     std::span<T> const out(c.out, c.out != nullptr ? in.size() : 0);
     inside(current, [&](auto& ranks, options const& how) {
-      gather_v(ranks, block, out, all, {}, nodes_.local_rank(c.what.root), how, current.where);
+      gather_v(ranks, block, out, all, {}, nodes_.local_rank(c.what.root), how, c.where);
     });
   }
 
   // The blocks of the ranks of a node are adjacent.
-  template <class T, class Inside, class Across>
-  void reduce_scatter_of(call& current, detail::device_call<D, T, T> const& c, Inside const& inside_op,
-                         Across const& across_op) {
+  template <class T>
+  void reduce_scatter_of(call& current, arguments<T> const& c, auto const& inside_op, auto const& across_op) {
+    auto const nodes = static_cast<std::size_t>(nodes_.count());
     std::size_t const each = c.what.count, at_node = each * static_cast<std::size_t>(locals());
-    std::size_t const nodes = static_cast<std::size_t>(nodes_.count());
     std::span<T> const partial(scratch<T>(current, each * nodes), each * nodes);
     for (std::size_t node = 0; node < nodes; ++node)
       inside(current, [&](auto& ranks, options const& how) {
         reduce_scatter(ranks, std::span<T const>(c.in + node * at_node, at_node), partial.subspan(node * each, each),
-                       inside_op, how, current.where);
+                       inside_op, how, c.where);
       });
     across(current, [&](auto& ranks, options const& how) {
-      reduce_scatter(ranks, partial, std::span<T>(c.out, each), across_op, how, current.where);
+      reduce_scatter(ranks, partial, std::span<T>(c.out, each), across_op, how, c.where);
     });
   }
 
   // Every rank of the root's node sends its share of the message to the other nodes.
   template <class Word>
-  void broadcast_of(call& current, detail::device_call<D, Word, Word> const& c) {
+  void broadcast_of(call& current, arguments<Word> const& c) {
     // The root's memory is only read.
     std::span<Word> const data(c.out != nullptr ? c.out : const_cast<Word*>(c.in), c.given.at(0, 0).count);
     counts const all = detail::node_shares<Word>(data.size(), locals());
-    extent const own = detail::node_share<Word>(data.size(), locals(), local_);
-    std::span<Word> const block = data.subspan(own.begin, own.count);
+    std::span<Word> const block = detail::node_share_of(data, locals(), local_);
     int const home = nodes_.node_of(c.what.root);
     if (node_ == home)
       inside(current, [&](auto& ranks, options const& how) {
-        broadcast(ranks, data, nodes_.local_rank(c.what.root), how, current.where);
+        broadcast(ranks, data, nodes_.local_rank(c.what.root), how, c.where);
       });
-    across(current, [&](auto& ranks, options const& how) { broadcast(ranks, block, home, how, current.where); });
+    across(current, [&](auto& ranks, options const& how) { broadcast(ranks, block, home, how, c.where); });
     if (node_ != home)
       inside(current,
-             [&](auto& ranks, options const& how) { all_gather_v(ranks, block, data, all, {}, how, current.where); });
+             [&](auto& ranks, options const& how) { all_gather_v(ranks, block, data, all, {}, how, c.where); });
   }
 
   // Each rank gets the blocks of the ranks in its place, then shares them with its node.
   template <class Word>
-  void all_gather_of(call& current, detail::device_call<D, Word, Word> const& c) {
+  void all_gather_of(call& current, arguments<Word> const& c) {
     std::size_t const each = c.got.at(0, 0).count;
     std::span<Word> const out(c.out, each * static_cast<std::size_t>(comm_.size()));
     auto const place_of = [&](int rank) { return each * static_cast<std::size_t>(rank); };
@@ -285,13 +277,12 @@ class cuda_two_level {
     };
     across(current, [&](auto& ranks, options const& how) {
       all_gather_v(ranks, std::span<Word const>(c.in, each), out, counts(alike_.size(), each), places(alike_), how,
-                   current.where);
+                   c.where);
     });
     for (int node = 0; node < nodes_.count(); ++node)
       inside(current, [&](auto& ranks, options const& how) {
         all_gather_v(ranks, out.subspan(place_of(rank_at(node, local_)), each), out,
-                     counts(static_cast<std::size_t>(locals()), each), places(nodes_.members(node)), how,
-                     current.where);
+                     counts(static_cast<std::size_t>(locals()), each), places(nodes_.members(node)), how, c.where);
       });
   }
 

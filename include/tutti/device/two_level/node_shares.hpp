@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tutti/core/partition.hpp"
@@ -15,6 +16,11 @@ template <class T>
 extent node_share(std::size_t n, int ranks, int rank) {
   constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
   return part(n, ranks, rank, grain);
+}
+template <class T>
+std::span<T> node_share_of(std::span<T> message, int ranks, int rank) {
+  extent const own = node_share<T>(message.size(), ranks, rank);
+  return message.subspan(own.begin, own.count);
 }
 // The number of elements in each.
 template <class T>
