@@ -189,6 +189,17 @@ TEST_CASE("a node whose ranks cannot read each other's memory is named, and all 
   });
 }
 
+TEST_CASE("an impossible arena is refused at all ranks of all nodes") {
+  run_threads(4, [](auto& comm) {
+    sharing_stand_in const device(comm.rank());
+    auto how = on_node(comm.rank() / 2);
+    if (comm.rank() == 3) how.arena = std::size_t(-1);
+    expect_error(error_of([&] { static_cast<void>(on(comm, device, how)); }), error_code::bad_argument,
+                 "an arena of 18446744073709551615 bytes is larger than memory can be");
+    expect(all_reduce(comm, 1) == 4, "the communicator goes on");
+  });
+}
+
 TEST_CASE("it tells which calls take two levels, and how nodes communicate inside") {
   on_nodes({0, 0, 1, 1}, [](auto& ranks, auto&) {
     std::string const said = ranks.explain();

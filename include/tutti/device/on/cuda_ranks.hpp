@@ -261,7 +261,7 @@ class cuda_ranks {
 // device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of
 // one_shot on the host, except for reductions in two levels or by NCCL: see cuda_two_level and cuda_nccl.
 //
-// Throws error: bad_argument, at all ranks, if they pass different paths or slices, or a path that they cannot take; system, at
+// Throws error: bad_argument, at all ranks, if they pass different paths or slices, a path that they cannot take, or an arena that is larger than memory can be; system, at
 // all ranks, if one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of
 // all_gather and subgroup.
 //
