@@ -109,8 +109,9 @@ class cuda_ipc {
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
     if (calls_) group().memory().share(memory.data(), memory.size_bytes(), where);
   }
-  // Allocates such memory, which lives as long as this object. With TUTTI_NVLS=1 (not yet tested on hardware), where an NVLink switch reaches all GPUs, it takes
-  // a multiple of 2 MiB, and the switch computes sums in_any_order of it. All ranks call it with the same count.
+  // Allocates such memory, which lives as long as this object. With TUTTI_NVLS=1 (not yet tested on hardware), where an NVLink switch
+  // reaches all GPUs, it takes a multiple of 2 MiB, and the switch computes sums in_any_order of it. All ranks call it with the same
+  // count.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});

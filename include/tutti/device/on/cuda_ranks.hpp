@@ -86,8 +86,8 @@ class cuda_ranks {
   }
 
   // Allocates memory of this rank's device, which lives as long as this object. All ranks call it with the same count. On
-  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages; with TUTTI_NVLS=1 (not yet tested on hardware), an NVLink
-  // switch that reaches all GPUs computes sums in_any_order of it.
+  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages. With
+  // TUTTI_NVLS=1 (not yet tested on hardware), an NVLink switch that reaches all GPUs computes sums in_any_order of it.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.symmetric = true});
@@ -261,9 +261,9 @@ class cuda_ranks {
 // device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of
 // one_shot on the host, except for reductions in two levels or by NCCL: see cuda_two_level and cuda_nccl.
 //
-// Throws error: bad_argument, at all ranks, if they pass different paths or slices, a path that they cannot take, or an arena that is larger than memory can be; system, at
-// all ranks, if one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of
-// all_gather and subgroup.
+// Throws error: bad_argument, at all ranks, if they pass different paths or slices, a path that they cannot take, or an arena that is
+// larger than memory can be; system, at all ranks, if one of them is out of memory, or cannot share memory although the path that was
+// named needs it; the errors of all_gather and subgroup.
 //
 //   auto comm = tutti::init();
 //   tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
