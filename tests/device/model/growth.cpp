@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/device_stand_in.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/device/channel/channels.hpp"
 
 using namespace tutti;
@@ -52,6 +53,23 @@ TEST_CASE("memory that grows by and by takes less than four times what the large
     }
     CHECK(growths <= 15);
   }
+}
+
+TEST_CASE("memory that another rank cannot have is not kept") {
+  std::size_t bytes = 0;
+  measured_stand_in const on{{}, &bytes};
+  growing_memory memory(on);
+  CHECK(memory.get(0) == nullptr);
+  std::byte* const first = memory.get(256);
+  auto const fails_elsewhere = [](auto const& allocate) {
+    allocate();
+    throw error({.code = error_code::system, .what = "rank 1 has no memory"});
+  };
+  CHECK_THROWS_AS(memory.get(1000, fails_elsewhere), error);
+  CHECK(memory.get(256) == first);
+  bytes = 0;
+  CHECK(memory.get(1000) != first);
+  CHECK(bytes == grown_size(1000, 256));
 }
 
 TEST_CASE("channels keep little more scratch memory than a call needs") {
