@@ -16,7 +16,7 @@ if [ "$found" != "$version" ]; then
 fi
 
 # Word splitting is what a Makefile does with these flags.
-strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror -fno-rtti"
+strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wdouble-promotion -Werror -fno-rtti"
 "$compiler" -std=c++20 -fsyntax-only $strict -include tutti/training.hpp "$sources/main.cpp" $("$pkg_config" --cflags tutti)
 "$compiler" -std=c++20 "$sources/main.cpp" "$sources/other.cpp" $("$pkg_config" --cflags --libs tutti-compiled) -o "$program"
 "$program"

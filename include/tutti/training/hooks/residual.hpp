@@ -12,7 +12,7 @@ inline float finite_or_zero(float x) { return std::isfinite(x) ? x : 0; }
 
 // For gradients that will be as many times as large as before.
 inline void scale_residual(std::span<float> residual, double by) {
-  for (float& x : residual) x = finite_or_zero(static_cast<float>(x * by));
+  for (float& x : residual) x = finite_or_zero(static_cast<float>(static_cast<double>(x) * by));
 }
 
 }  // namespace tutti::detail
