@@ -8,12 +8,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <string>
@@ -24,6 +21,7 @@
 #include "support/system_calls.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/system/local_socket.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -78,13 +76,9 @@ std::string path_of(std::string const& name) { return "tutti-" + std::to_string(
 
 // A connection to rank 0 of a job, once it listens.
 descriptor connect_to(std::string const& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::string const path = path_of(name);
-  std::memcpy(address.sun_path + 1, path.data(), path.size());
-  auto const bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
-  descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  while (::connect(out.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) std::this_thread::sleep_for(1ms);
+  local_address const address(name);
+  descriptor out = make_local_socket();
+  while (::connect(out.get(), address.get(), address.bytes()) != 0) std::this_thread::sleep_for(1ms);
   return out;
 }
 
@@ -137,6 +131,18 @@ TEST_CASE("all ranks name the ranks that are missing") {
     CHECK(has(o, "rank 0 did not open the meeting point"));
     CHECK(has(o, "the same TUTTI_SIZE and TUTTI_JOB"));
   }
+}
+
+TEST_CASE("a guest of a rank 0 that accepts nothing gives up in time") {
+  std::string const name = job("stopped");
+  local_address const address(name);
+  descriptor const listener = make_local_socket();
+  REQUIRE(::bind(listener.get(), address.get(), address.bytes()) == 0);
+  REQUIRE(::listen(listener.get(), 0) == 0);
+  descriptor const first = connect_to(name);  // fills the queue
+  outcome const o = meet(name, 1, 2, 100ms);
+  CHECK(o.code == error_code::mismatch);
+  CHECK(has(o, "another job of this name is running, or rank 0 of this one is stopped"));
 }
 
 TEST_CASE("two processes that claim the same rank are rejected, and all ranks learn of it") {

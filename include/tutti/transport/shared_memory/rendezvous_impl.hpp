@@ -51,8 +51,7 @@ TUTTI_INLINE descriptor rendezvous::listen() const {
   if (::bind(out.get(), address_.get(), address_.bytes()) == 0 && ::listen(out.get(), ranks_) == 0) return out;
   if (errno != EADDRINUSE) throw_system("cannot listen for the other ranks", allow_sockets);
   // Of two jobs that meet at once, either might get ranks of the other, so the one that came first has to know.
-  descriptor const other = make_local_socket();
-  ::fcntl(other.get(), F_SETFL, O_NONBLOCK);  // it may be another user's, who accepts nothing
+  descriptor const other = make_local_socket(SOCK_NONBLOCK);  // it may be another user's, who accepts nothing
   greeting const mine{.rank = rank_, .ranks = ranks_};
   if (::connect(other.get(), address_.get(), address_.bytes()) == 0 && process_of(other))
     ::send(other.get(), &mine, sizeof mine, MSG_NOSIGNAL);
@@ -196,7 +195,7 @@ TUTTI_INLINE void rendezvous::send_refusal(descriptor const& guest, error const&
 TUTTI_INLINE descriptor rendezvous::be_guest() {
   running_clock::rest rest;
   for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, longest_pause)) {
-    descriptor const host = make_local_socket();
+    descriptor const host = make_local_socket(SOCK_NONBLOCK);  // rank 0 may be stopped, and its queue full
     if (::connect(host.get(), address_.get(), address_.bytes()) == 0) {
       if (!process_of(host))
         throw error({.code = error_code::system,
@@ -212,7 +211,7 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
     if (until_.passed() && is_taken(address_))
       throw error({.code = error_code::mismatch,
                    .rank = name_of(rank_),
-                   .what = "another job of this name is running, whose ranks have all joined",
+                   .what = "another job of this name is running, or rank 0 of this one is stopped",
                    .way_out = name_the_jobs});
     if (until_.passed()) {
       auto const other = other_user_of(job_);

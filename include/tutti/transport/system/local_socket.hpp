@@ -38,8 +38,8 @@ class local_address {
 // Another user who has a socket of this name.
 [[gnu::cold]] std::optional<uid_t> other_user_of(std::string const& name);
 
-// Throws error: system.
-[[gnu::cold]] descriptor make_local_socket();
+// `flags`: further ones for its type, such as SOCK_NONBLOCK. Throws error: system.
+[[gnu::cold]] descriptor make_local_socket(int flags = 0);
 
 // The process at the other end of a connection; empty if it belongs to another user. A name can be guessed, but an owner cannot
 // be forged.

@@ -48,8 +48,8 @@ TUTTI_INLINE std::optional<uid_t> other_user_of(std::string const& name) {
   return {};
 }
 
-TUTTI_INLINE descriptor make_local_socket() {
-  descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+TUTTI_INLINE descriptor make_local_socket(int flags) {
+  descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
   return out;
 }
