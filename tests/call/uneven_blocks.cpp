@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a rank must pass to a _v form, and what its buffers may overlap.
+// labels: threads
 #include "tutti/call/uneven_blocks.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "support/expect.hpp"
@@ -26,6 +30,26 @@ constexpr std::array<std::size_t, 3> counts{1, 3, 2};
 auto const here = std::source_location::current();
 
 }  // namespace
+
+TEST_CASE("calls on two threads do not get the same memory for their counts") {
+  lent_numbers kept;
+  auto const work = [&](std::size_t own) {
+    int foreign = 0;
+    for (int i = 0; i < 20000; ++i) {
+      counts_and_offsets lists(kept);
+      std::size_t* const room = lists.make_room(2, 50);
+      std::fill_n(room, 100, own);
+      for (std::size_t at = 0; at < 100; ++at) foreign += room[at] != own;
+    }
+    return foreign;
+  };
+  int foreign = 0;
+  std::jthread other([&] { foreign = work(1); });
+  CHECK(work(2) == 0);
+  other.join();
+  CHECK(foreign == 0);
+  CHECK(kept.all.capacity() >= 100);
+}
 
 TEST_CASE("where uneven blocks lie") {
   std::vector<int> a(20);

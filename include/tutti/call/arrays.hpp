@@ -77,7 +77,7 @@ template <class Comm>
 counts_and_offsets lists_for(Comm& comm, std::source_location where) {
   if constexpr (is_communicator<Comm>) {
     comm.expect_usable(where);
-    return counts_and_offsets(&comm.engine().counts_and_offsets);
+    return counts_and_offsets(comm.engine().counts_and_offsets);
   } else {
     return counts_and_offsets();
   }

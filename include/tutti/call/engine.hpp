@@ -57,8 +57,7 @@ class engine : public faults_in_call<Transport> {
   grown_memory<Transport> fetched;              // from peers' private memory, to be combined
   lent_memory<Transport> bucket;                // of small arrays that share a call
   lent_memory<Transport> packed;                // copies of ranges that are not contiguous
-  std::vector<std::size_t> counts_and_offsets;  // lent to _v forms
-  deadline::clock::time_point last_meeting{};   // when this rank arrived at it
+  lent_numbers counts_and_offsets;              // of _v forms
 
   [[gnu::cold]] explicit engine(std::unique_ptr<Transport> own);
   [[gnu::cold]] ~engine();
@@ -176,6 +175,7 @@ class engine : public faults_in_call<Transport> {
   std::shared_ptr<engine> const itself_{std::make_shared<char>(), this};
 
  public:
+  deadline::clock::time_point last_meeting{};  // when this rank arrived at it
   // Slices of arrays with gaps pass through it. Last, so that inbox_, history_ and caller_, which calls use, share a cache line.
   grown_memory<Transport> windows;
 };

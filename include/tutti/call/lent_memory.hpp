@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <vector>
 
 #include "tutti/call/grown_memory.hpp"
 #include "tutti/core/config.hpp"
@@ -43,8 +44,8 @@ class borrowed_memory {
   std::byte* data_ = nullptr;
 };
 
-// A call borrows it before it learns whether another thread is in a call. If so, it gets memory of its own until it is refused,
-// because it has copied its arrays by then.
+// A call packs its arrays before it enters the engine, so another thread may still be using this memory. Such a call gets memory of
+// its own, and is refused when it enters.
 template <class Transport>
 class lent_memory {
  public:
@@ -59,6 +60,12 @@ class lent_memory {
  private:
   grown_memory<Transport> kept_;
   std::atomic<bool> lent_ = false;
+};
+
+// The same for a list of numbers.
+struct lent_numbers {
+  std::vector<std::size_t> all;
+  std::atomic<bool> lent = false;
 };
 
 }  // namespace tutti::detail

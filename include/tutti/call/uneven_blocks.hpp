@@ -2,6 +2,7 @@
 // The blocks of _v forms, whose sizes differ: their counts and offsets, and the checks of the buffers that hold them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -13,6 +14,7 @@
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/call/lent_memory.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/layout.hpp"
 #include "tutti/execute/plan.hpp"
@@ -25,19 +27,23 @@ struct block_sizes {
   std::span<std::size_t const> counts, offsets = {};
 };
 
-// Copies of counts and offsets, which a call keeps. The vector of a blocking call comes from the engine and returns to it, so
-// that such a call allocates nothing.
+// Copies of counts and offsets, which a call keeps. A blocking call borrows its vector from the engine, so that it allocates nothing.
 class counts_and_offsets {
  public:
-  explicit counts_and_offsets(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
-    if (spare != nullptr) all_.swap(*spare);
+  counts_and_offsets() = default;
+  explicit counts_and_offsets(lent_numbers& kept) {
+    if (kept.lent.exchange(true, std::memory_order_acquire)) return;
+    kept_ = &kept;
+    all_.swap(kept.all);
     all_.clear();
   }
   counts_and_offsets(counts_and_offsets&& other) noexcept
-      : all_(std::move(other.all_)), spare_(std::exchange(other.spare_, nullptr)) {}
+      : all_(std::move(other.all_)), kept_(std::exchange(other.kept_, nullptr)) {}
   counts_and_offsets& operator=(counts_and_offsets&&) = delete;
   ~counts_and_offsets() {
-    if (spare_ != nullptr) all_.swap(*spare_);
+    if (kept_ == nullptr) return;
+    all_.swap(kept_->all);
+    kept_->lent.store(false, std::memory_order_release);
   }
 
   // Room for `lists` lists of a number for each rank, which stay where they are.
@@ -48,7 +54,7 @@ class counts_and_offsets {
 
  private:
   std::vector<std::size_t> all_;
-  std::vector<std::size_t>* spare_;
+  lent_numbers* kept_ = nullptr;
 };
 
 // Where the blocks of buffer `s` of `size` elements lie, each of which is `unit` units of the layout. The layout refers to
