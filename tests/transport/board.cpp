@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which fault ranks report when several find one, and when one of them dies while it writes.
+// Which fault ranks report when several find one, and when one of them dies while it writes. Why a rank leaves.
+// labels: threads
 #include "tutti/transport/board.hpp"
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace tutti;
@@ -54,6 +57,32 @@ TEST_CASE("faults and names that are too long are cut between characters") {
   CHECK(self.name(0, 1) == text.substr(0, 57));
   self.raise({error_code::rank_lost, 0, 1, text});
   CHECK(self.find_fault()->text == text.substr(0, 1002));
+}
+
+TEST_CASE("a reason to leave is never a mixture of two") {
+  two_pages memory;
+  segment const view = memory.view();
+  board self(view, 0), peer(view, 1);
+  std::string const refusal(300, 'r'), other(200, 'x');
+  std::atomic<bool> over = false;
+  std::jthread writer([&] {
+    do {
+      self.explain_leaving(circumstance::refused, refusal);
+      self.explain_leaving(circumstance::exception, other);
+    } while (!over);
+  });
+  while (peer.reason_to_leave(0).text.empty()) std::this_thread::yield();
+  int mixed = 0;
+  for (int i = 0; i < 200000; ++i) {
+    leaving_reason const said = peer.reason_to_leave(0);
+    mixed += said.when == circumstance::refused     ? said.text != refusal
+             : said.when == circumstance::exception ? said.text != other
+                                                    : !said.text.empty();
+  }
+  over = true;
+  writer.join();
+  CHECK(mixed == 0);
+  CHECK(peer.reason_to_leave(0).text == other);
 }
 
 TEST_CASE("a rank that dies while it writes a fault has raised none") {

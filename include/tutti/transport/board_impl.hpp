@@ -2,6 +2,8 @@
 // Definitions of transport/board.hpp.
 #pragma once
 
+#include <cstring>
+
 #include "tutti/core/text.hpp"
 #include "tutti/transport/board.hpp"
 
@@ -26,17 +28,26 @@ TUTTI_INLINE void write_name(name_list& list, std::uint32_t id, std::string_view
 
 TUTTI_INLINE void write_reason(leaving_record& record, std::uint64_t next, circumstance when,
                                std::string_view text) noexcept {
-  // Peers read the record once this rank has left or ended. It may die between two stores, so the compiler must keep their order.
-  record.instead_of.store(0, std::memory_order_relaxed);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  record.when = when;
-  write_terminated(record.text, text);
+  // Peers may read the record meanwhile, or this rank may die between two stores. A reader that sees one of them sees `stores` change.
+  char whole[sizeof(leaving_record::text)];
+  write_terminated(whole, text);
+  std::uint32_t const before = record.stores.load(std::memory_order_relaxed);
+  record.stores.store(before + 1, std::memory_order_relaxed);
   record.instead_of.store(next, std::memory_order_release);
+  record.when.store(when, std::memory_order_release);
+  std::size_t const length = std::strlen(whole) + 1;
+  for (std::size_t i = 0; i < length; ++i) record.text[i].store(whole[i], std::memory_order_release);
+  record.stores.store(before + 2, std::memory_order_release);
 }
 
 TUTTI_INLINE leaving_reason read_reason(leaving_record const& record, std::uint64_t next) {
+  std::uint32_t const before = record.stores.load(std::memory_order_acquire);
   if (record.instead_of.load(std::memory_order_acquire) != next) return {};
-  return {record.when, record.text};
+  circumstance const when = record.when.load(std::memory_order_acquire);
+  char text[sizeof record.text];
+  for (std::size_t i = 0; i < sizeof text; ++i) text[i] = record.text[i].load(std::memory_order_acquire);
+  if (before % 2 != 0 || record.stores.load(std::memory_order_acquire) != before) return {};
+  return {when, text};
 }
 
 TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record& own, fault const& f) noexcept {

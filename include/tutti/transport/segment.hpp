@@ -157,8 +157,9 @@ struct fault_record {
 // Why a rank leaves while others still make calls, as far as it knows.
 struct leaving_record {
   std::atomic<std::uint64_t> instead_of;  // a call; the record is void once the rank has made it. 0: there is no reason
-  circumstance when;
-  char text[500];
+  std::atomic<std::uint32_t> stores;      // odd while the rank changes the record
+  std::atomic<circumstance> when;
+  std::atomic<char> text[496];
 };
 
 struct rank_page {
