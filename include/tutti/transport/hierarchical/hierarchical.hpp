@@ -173,10 +173,7 @@ class hierarchical : public mpi {
     std::vector<introduction> all(static_cast<std::size_t>(ranks()));
     together(here.get(), [&] {
       if (here.get() != MPI_COMM_NULL) detail::expect_success(MPI_Bcast(&node, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
-      cpu_set_t cores;
-      CPU_ZERO(&cores);
-      ::sched_getaffinity(0, sizeof cores, &cores);
-      mine.where = {node, detail::last_level_cache(cores)};
+      mine.where = {node, detail::last_level_cache(detail::usable_cores())};
       detail::expect_success(
           MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
           "MPI_Allgather");

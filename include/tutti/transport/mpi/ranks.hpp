@@ -23,6 +23,7 @@
 #include "tutti/transport/mpi/meeting.hpp"
 #include "tutti/transport/mpi/neighbours.hpp"
 #include "tutti/transport/nap.hpp"
+#include "tutti/transport/system/caches.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
@@ -205,9 +206,7 @@ class mpi_ranks {
     machine out{.rank = here.rank(), .ranks = here.size(), .first = rank_};
     if (!mpi_survives()) out.neighbours = find_neighbours(here.get(), rank_, known);
     if (!mpi_survives() && out.ranks < ranks_) watch_next_rank(communicator(), rank_, known, out.neighbours);
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    ::sched_getaffinity(0, sizeof cores, &cores);
+    cpu_set_t cores = usable_cores();
     together(here.get(), [&] {
       expect_success(MPI_Bcast(&out.first, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here.get()), "MPI_Allreduce");

@@ -30,9 +30,7 @@ TUTTI_INLINE std::uint64_t time_group() {
 
 TUTTI_INLINE void note_cores(rank_page& self) {
   self.time_group = time_group();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  ::sched_getaffinity(0, sizeof set, &set);
+  cpu_set_t const set = usable_cores();
   static_assert(sizeof set == sizeof self.cores);
   std::memcpy(self.cores, &set, sizeof set);
 }

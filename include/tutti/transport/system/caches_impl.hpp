@@ -25,6 +25,13 @@ TUTTI_INLINE cpu_set_t parse_cores(char const* list) {
   return out;
 }
 
+TUTTI_INLINE cpu_set_t usable_cores() {
+  cpu_set_t parts[16]{};  // the system refuses a set that is smaller than its own
+  if (::sched_getaffinity(0, sizeof parts, parts) == 0)
+    for (cpu_set_t const& part : parts) CPU_OR(&parts[0], &parts[0], &part);
+  return parts[0];
+}
+
 TUTTI_INLINE int lowest_core(cpu_set_t const& cores) {
   int core = 0;
   while (core < CPU_SETSIZE && !CPU_ISSET(static_cast<std::size_t>(core), &cores)) ++core;
