@@ -26,7 +26,7 @@ class heap {
   // First fit; null if no free piece is large enough.
   std::byte* allocate(std::size_t bytes);
 
-  [[gnu::cold]] void deallocate(std::byte* memory, std::size_t bytes);
+  [[gnu::cold]] void deallocate(std::byte* memory, std::size_t bytes) noexcept;
 
  private:
   // Zeroes memory, and returns what is whole pages of the system, which may be larger than ours.
@@ -34,12 +34,13 @@ class heap {
 
   struct piece {
     std::size_t offset, size;
+    bool free;
   };
   static std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page + (bytes == 0 ? page : 0); }
 
   std::byte* base_;
   std::mutex changes_;
-  std::vector<piece> free_;  // sorted by offset
+  std::vector<piece> all_;  // sorted by offset, without gaps; no two neighbours are free, so deallocate() only erases
 };
 
 }  // namespace tutti::detail

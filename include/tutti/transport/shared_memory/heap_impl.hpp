@@ -12,22 +12,21 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE heap::heap(std::byte* base, std::size_t bytes) : base_(base) {
-  if (bytes > 0) free_.push_back({0, bytes});
-}
+TUTTI_INLINE heap::heap(std::byte* base, std::size_t bytes) : base_(base), all_{{0, bytes, true}} {}
 
 TUTTI_INLINE std::byte* heap::allocate(std::size_t bytes) {
   if (bytes > static_cast<std::size_t>(-1) - page) return nullptr;
   std::size_t const wanted = round_up(bytes);
   std::lock_guard const lock(changes_);
-  for (auto at = free_.begin(); at != free_.end(); ++at) {
-    if (at->size < wanted) continue;
-    std::size_t const offset = at->offset;
-    if (at->size == wanted) free_.erase(at);
-    else *at = {offset + wanted, at->size - wanted};
-    return base_ + offset;
+  auto at = all_.begin();
+  while (at != all_.end() && !(at->free && at->size >= wanted)) ++at;
+  if (at == all_.end()) return nullptr;
+  if (at->size > wanted) {
+    at = all_.insert(at, *at);
+    at[1] = {at->offset + wanted, at->size - wanted, true};
   }
-  return nullptr;
+  *at = {at->offset, wanted, false};
+  return base_ + at->offset;
 }
 
 TUTTI_INLINE void heap::clear(std::byte* memory, std::size_t bytes) noexcept {
@@ -40,18 +39,18 @@ TUTTI_INLINE void heap::clear(std::byte* memory, std::size_t bytes) noexcept {
   std::memset(memory + (last - begin), 0, end - last);
 }
 
-TUTTI_INLINE void heap::deallocate(std::byte* memory, std::size_t bytes) {
-  std::size_t const offset = static_cast<std::size_t>(memory - base_), size = round_up(bytes);
-  clear(memory, size);
+TUTTI_INLINE void heap::deallocate(std::byte* memory, std::size_t bytes) noexcept {
+  auto const offset = static_cast<std::size_t>(memory - base_);
+  clear(memory, round_up(bytes));
   std::lock_guard const lock(changes_);
-  auto next = free_.begin();
-  while (next != free_.end() && next->offset < offset) ++next;
-  bool const joins_next = next != free_.end() && offset + size == next->offset;
-  bool const joins_last = next != free_.begin() && next[-1].offset + next[-1].size == offset;
-  if (joins_last) next[-1].size += size + (joins_next ? next->size : 0);
-  else if (joins_next) *next = {offset, size + next->size};
-  else free_.insert(next, {offset, size});
-  if (joins_last && joins_next) free_.erase(next);
+  auto at = all_.begin();
+  while (at->offset != offset) ++at;
+  at->free = true;
+  if (at != all_.begin() && at[-1].free) --at;
+  while (at + 1 != all_.end() && at[1].free) {
+    at->size += at[1].size;
+    all_.erase(at + 1);
+  }
 }
 
 }  // namespace tutti::detail
