@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <map>
 #include <source_location>
@@ -21,6 +20,7 @@
 #include "tutti/call/survive.hpp"
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/transport/absence.hpp"
@@ -152,10 +152,10 @@ class mesh {
   }
 
   [[gnu::cold]] void check_agreement(std::source_location where) {
-    std::size_t const mine = std::hash<std::string>{}(described());
-    std::vector<std::size_t> all(static_cast<std::size_t>(size_));
+    std::uint64_t const mine = detail::hash_of(described());
+    std::vector<std::uint64_t> all(static_cast<std::size_t>(size_));
     all_gather(*comm_, std::span(&mine, 1), all, {}, where);
-    auto const other = std::find_if(all.begin(), all.end(), [&](std::size_t hash) { return hash != all.front(); });
+    auto const other = std::find_if(all.begin(), all.end(), [&](std::uint64_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
     throw error({.code = error_code::mismatch,

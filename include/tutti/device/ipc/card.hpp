@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/file.hpp"
+#include "tutti/core/hash.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/device.hpp"
@@ -26,7 +26,7 @@ struct host_identity {
   std::uint64_t machine = 0, processes = 0;
 
   static host_identity of_this_process() {
-    return {std::hash<std::string>{}(read_file("/proc/sys/kernel/random/boot_id").value_or("")), process_namespace()};
+    return {hash_of(text_of_file("/proc/sys/kernel/random/boot_id")), process_namespace()};
   }
   // Why this process cannot share memory with one there; empty if it can.
   std::string_view objection_to(host_identity const& there) const {
