@@ -77,11 +77,13 @@ struct mpi_channel {
         MPI_Request& r = slots->requests[place];
         if (r == MPI_REQUEST_NULL) continue;
         MPI_Cancel(&r);
-        int ended = 0;
-        do MPI_Test(&r, &ended, MPI_STATUS_IGNORE);
-        while (ended == 0 && !until.passed());
-        if (ended == 0) static_cast<void>(slots.release());
-        if (!slots) return;
+        auto const test = [&] {
+          int ended = 0;
+          MPI_Test(&r, &ended, MPI_STATUS_IGNORE);
+          return ended != 0 ? progress::done : progress::stuck;
+        };
+        if (wait_until_done(test, patience_sharing_cores, until, sleep_for(nap_length))) continue;
+        return static_cast<void>(slots.release());
       }
     }
   };

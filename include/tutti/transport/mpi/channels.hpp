@@ -167,8 +167,10 @@ class mpi_channels {
   void cancel_receives(deadline until) noexcept {
     for (met const& peer : met_)
       for (int track = 0; track < tracks_; ++track) peer.ends.get()[track].in.cancel(until);
-    while (unexpected_ && unexpected_->request != MPI_REQUEST_NULL && !done(unexpected_->request, rank_))
-      if (until.passed()) static_cast<void>(unexpected_.release());
+    auto const test = [&] { return done(unexpected_->request, rank_) ? progress::done : progress::stuck; };
+    if (unexpected_ && unexpected_->request != MPI_REQUEST_NULL &&
+        !wait_until_done(test, patience_sharing_cores, until, sleep_for(nap_length)))
+      static_cast<void>(unexpected_.release());
   }
   // Leaves the memory of messages that have not left to the MPI.
   void abandon_sends() noexcept {

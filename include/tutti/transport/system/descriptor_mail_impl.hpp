@@ -35,7 +35,7 @@ TUTTI_INLINE std::vector<descriptor> descriptor_mail::exchange(descriptor const&
                                                                std::span<address const> from, deadline until) const {
   std::vector<descriptor> out(from.size());
   for (std::size_t sent = 0, received = 0; sent < to.size() || received < from.size();) {
-    if (sent < to.size() && send(file, to[sent])) ++sent;
+    while (sent < to.size() && send(file, to[sent])) ++sent;
     while (auto mail = receive()) {
       auto const at = static_cast<std::size_t>(std::ranges::find(from, mail->first) - from.begin());
       if (at < from.size() && !out[at]) out[at] = std::move(mail->second), ++received;
@@ -45,7 +45,7 @@ TUTTI_INLINE std::vector<descriptor> descriptor_mail::exchange(descriptor const&
                    .what = "a descriptor from another process did not arrive in time",
                    .way_out = "see whether all ranks run, and wait longer (TUTTI_TIMEOUT)"});
     pollfd waiting{socket_.get(), POLLIN, 0};
-    if (received < from.size()) ::poll(&waiting, 1, 1);
+    if (sent < to.size() || received < from.size()) ::poll(&waiting, 1, 1);
   }
   return out;
 }
