@@ -16,7 +16,7 @@ class begun_call {
  public:
   // Throws bad_argument if the request is impossible, or the fault that the communicator has.
   begun_call(engine<Transport>& on, call_terms const& call)
-      : engine_(on), timeout_(on.timeout_for(call.timeout)), where_(call.where), plan_(find_plan(on, call)) {
+      : begun_call(on, call, find_plan(on, call)) {  // from here on, the destructor runs even if begin() throws
     on.begin(plan_, where_);
   }
   begun_call(begun_call const&) = delete;
@@ -52,6 +52,9 @@ class begun_call {
   void hand_over() noexcept { settled_ = true; }
 
  private:
+  begun_call(engine<Transport>& on, call_terms const& call, tutti::detail::plan const& found)
+      : engine_(on), timeout_(on.timeout_for(call.timeout)), where_(call.where), plan_(found) {}
+
   static tutti::detail::plan const& find_plan(engine<Transport>& on, call_terms const& call) {
     if (call.timeout.count() < 0) refuse_negative_timeout(on.rank(), call.where);
     on.enter(call.where);
