@@ -57,6 +57,7 @@ void check_moved_from(Comm& comm) {
   Comm now = std::move(comm);
   std::vector<int> data(2, 1);
   std::vector<std::vector<int>> list(3, data);
+  std::vector<std::vector<int>> empty(2);
   std::map<std::string, int> named{{"loss", 1}};
   std::vector<std::size_t> const counts(1, 2);
   std::function<void()> const uses[] = {
@@ -75,6 +76,7 @@ void check_moved_from(Comm& comm) {
       [&] { static_cast<void>(explain<int>(comm, collective::all_reduce, 1)); },
       [&] { all_reduce(comm, data); },
       [&] { all_reduce(comm, list); },
+      [&] { all_reduce(comm, empty); },
       [&] { static_cast<void>(all_reduce(async(comm), list)); },
       [&] { static_cast<void>(all_gather(comm, 1)); },
       [&] { static_cast<void>(reduce_scatter(comm, data)); },

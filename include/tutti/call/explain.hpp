@@ -39,6 +39,7 @@ struct explanation {
 template <element T, class Op = sum, transport Transport>
 explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
                     std::source_location where = std::source_location::current()) {
+  comm.expect_usable(where);
   if constexpr (detail::has_levels<Transport>)
     if (auto* const node = detail::node_for<automatic>(comm, o.algorithm, where))
       return explain<T, Op>(*node, what, count, o, where);
@@ -57,7 +58,6 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
       std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
-  comm.expect_usable(where);
   if (comm.size() == 1 && o.algorithm != algorithm_id::automatic)
     detail::expect_served_alone<Transport>(r, find_schedule, where);
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};

@@ -205,6 +205,7 @@ template <class Algorithm, class Transport, class List, class Op>
 void all_reduce_list(communicator<Transport>& comm, List& list, Op const& op, options const& o,
                      coalescing const& bucket, std::source_location where) {
   using T = element_of<List>;
+  comm.expect_usable(where);
   std::size_t const max_elements = comm.size() > 1 ? bucket.bucket_bytes / sizeof(T) : 0;
   auto const all = pieces_of(list);
   for_each_bucket<T>(all, max_elements, [&](std::span<piece<T> const> pieces, std::size_t elements) {
