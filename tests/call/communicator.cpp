@@ -115,6 +115,20 @@ void check_moved_from(Comm& comm) {
   testing::expect(data[0] == comm.size(), "a communicator that was moved back does not work");
 }
 
+// Its memory is freed once, with the communicator or after it.
+TEST_CASE("an array may outlive its communicator") {
+  std::optional<communicator<>> alone(init());
+  auto array = alone->allocate<int>(1000), other = alone->allocate<int>(10);
+  alone.reset();
+  other = std::move(array);
+  CHECK(other.size() == 1000);
+  run_threads(2, [](auto& comm) {
+    std::optional<std::remove_cvref_t<decltype(comm)>> group(comm.split(comm.rank()).value());
+    auto const mine = group->template allocate<int>(1000);
+    group.reset();
+  });
+}
+
 TEST_CASE("a communicator that was moved from refuses everything") {
   CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_moved_from(comm); }));
   communicator<> alone = init();

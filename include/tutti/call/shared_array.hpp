@@ -23,16 +23,19 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
   shared_array(detail::engine<Transport>& owner, std::size_t count)
       : owner_(owner.reference()), size_(std::min(count, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))) {
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
+    if constexpr (can_own) is_owned_ = owner.transport().owns_allocations();
     std::uninitialized_value_construct_n(data_, size_);
   }
   shared_array(shared_array&& other) noexcept
       : owner_(std::move(other.owner_)),
         data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)) {}
+        size_(std::exchange(other.size_, 0)),
+        is_owned_(other.is_owned_) {}
   shared_array& operator=(shared_array&& other) noexcept {
     std::swap(owner_, other.owner_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(is_owned_, other.is_owned_);
     return *this;
   }
   ~shared_array() {
@@ -40,8 +43,10 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
     auto* const memory = reinterpret_cast<std::byte*>(data_);
     if (auto const owner = owner_.lock()) {
       if (owner->process.is_this()) owner->transport().deallocate(memory, bytes());
-    } else if constexpr (requires { Transport::deallocate(memory, std::size_t{}); }) {
-      Transport::deallocate(memory, bytes());  // else it was part of the transport
+    } else if constexpr (can_own) {
+      if (!is_owned_) Transport::deallocate_alone(memory);
+    } else {
+      Transport::deallocate(memory, bytes());
     }
   }
 
@@ -52,11 +57,14 @@ class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_arra
   T& operator[](std::size_t i) const noexcept { return data_[i]; }
 
  private:
+  static constexpr bool can_own = requires(Transport const& t) { t.owns_allocations(); };
+
   std::size_t bytes() const { return size_ * sizeof(T); }
 
   std::weak_ptr<detail::engine<Transport>> owner_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
+  bool is_owned_ = false;  // by the transport, with which it ends
 };
 
 }  // namespace tutti

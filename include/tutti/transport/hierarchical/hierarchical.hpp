@@ -52,6 +52,8 @@ class hierarchical : public mpi {
   // Memory that the ranks of this node can read in place.
   std::byte* allocate(std::size_t bytes) { return shared_->allocate(bytes); }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept { shared_->deallocate(memory, bytes); }
+  bool owns_allocations() const noexcept { return shared_->owns_allocations(); }
+  static void deallocate_alone(std::byte* memory) noexcept { shm::deallocate_alone(memory); }
 
   // An MPI without fault tolerance does not tell of ranks that have ended. The shared memory of a node does.
   bool lost(int peer) const noexcept { return mpi::lost(peer) || (!detail::mpi_survives() && has_ended_here(peer)); }

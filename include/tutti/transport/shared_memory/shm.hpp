@@ -46,6 +46,11 @@ class shm : public detail::mailbox {
   // Allocates memory that every rank can read in place.
   std::byte* allocate(std::size_t bytes);
   void deallocate(std::byte* memory, std::size_t bytes) noexcept;
+  // Whether that memory is part of this transport and ends with it. If not, deallocate_alone() frees it later, too.
+  bool owns_allocations() const noexcept { return ranks() > 1; }
+  static void deallocate_alone(std::byte* memory) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   // Whether the process of a peer has ended, in order or not, or has lost its memory, as by exec.
   bool lost(int peer) const noexcept;

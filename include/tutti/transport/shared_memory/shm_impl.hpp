@@ -82,7 +82,7 @@ TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
 }
 
 TUTTI_INLINE void shm::deallocate(std::byte* memory, std::size_t bytes) noexcept {
-  if (ranks() == 1) ::operator delete(memory, std::align_val_t{detail::page});
+  if (!owns_allocations()) deallocate_alone(memory);
   else heap_->deallocate(memory, bytes);
 }
 
