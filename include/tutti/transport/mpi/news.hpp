@@ -18,6 +18,7 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/transport/board.hpp"
+#include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
@@ -104,6 +105,10 @@ struct mpi_news {
   }
   mpi_news(mpi_news const&) = delete;
   mpi_news& operator=(mpi_news const&) = delete;
+  // Unless a transport fails before it can close its board, that has closed this.
+  ~mpi_news() {
+    if (!mpi_is_finalized()) cancel_receive();
+  }
 
   MPI_Comm const comm;
   MPI_Comm const calls;
@@ -255,11 +260,13 @@ struct mpi_news {
     if (!ended && now >= quiet_time(ranks()) && (sent_call != called || sent_finished != finished)) send_to_all();
   }
 
+  void cancel_receive() noexcept {
+    if (receiving == MPI_REQUEST_NULL) return;
+    MPI_Cancel(&receiving);
+    MPI_Wait(&receiving, MPI_STATUS_IGNORE);
+  }
   bool close() noexcept {
-    if (receiving != MPI_REQUEST_NULL) {
-      MPI_Cancel(&receiving);
-      MPI_Wait(&receiving, MPI_STATUS_IGNORE);
-    }
+    cancel_receive();
     return std::ranges::all_of(peers, [](peer& p) { return p.idle(); });
   }
 
