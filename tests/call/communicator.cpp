@@ -129,6 +129,31 @@ TEST_CASE("an array may outlive its communicator") {
   });
 }
 
+// Reduces an array on a group of its own when it is destroyed.
+template <class Comm>
+struct reduces_at_end {
+  Comm& comm;
+  std::vector<int>& data;
+  ~reduces_at_end() {
+    auto group = comm.split(0).value();
+    work const unawaited = all_reduce(async(group), data);
+  }
+};
+
+TEST_CASE("a communicator that begins and ends while an exception is on its way completes its calls") {
+  std::atomic<int> right = 0;
+  run_threads(2, [&](auto& comm) {
+    std::vector<int> data(1 << 20, 1);
+    try {
+      reduces_at_end<std::remove_cvref_t<decltype(comm)>> const at_end{comm, data};
+      throw std::runtime_error("lost its way");
+    } catch (std::runtime_error const&) {
+      right += data.front() == 2 && data.back() == 2;
+    }
+  });
+  CHECK(right == 2);
+}
+
 TEST_CASE("a communicator that was moved from refuses everything") {
   CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_moved_from(comm); }));
   communicator<> alone = init();

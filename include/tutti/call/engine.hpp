@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
@@ -20,6 +19,7 @@
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/made_once.hpp"
 #include "tutti/core/sole_user.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/execute/eager.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
@@ -41,23 +41,23 @@ class engine : public faults_in_call<Transport> {
 
   // Whether threads other than the one that uses the communicator may drive its started calls.
   bool any_thread = true;
+  tutti::detail::unwinding unwinding;
   tuning tuned;  // chooses algorithms
   [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::detail::levels<Transport>>,
                                            no_levels> levels;
   made_once<detail::pending_calls> started;
   made_once<detail::pending_calls> messages;
-
   std::uint64_t agreements = 0;  // number of agreements that this rank has voted in
 
   // Kept from call to call, so that calls allocate nothing once these have grown.
   plan_cache plans;
   reference_list references;
-  grown_memory<Transport> scratch;              // space::scratch
-  grown_memory<Transport> copy;                 // of an input, if an algorithm does not work in place
-  grown_memory<Transport> fetched;              // from peers' private memory, to be combined
-  lent_memory<Transport> bucket;                // of small arrays that share a call
-  lent_memory<Transport> packed;                // copies of ranges that are not contiguous
-  lent_numbers counts_and_offsets;              // of _v forms
+  grown_memory<Transport> scratch;  // space::scratch
+  grown_memory<Transport> copy;     // of an input, if an algorithm does not work in place
+  grown_memory<Transport> fetched;  // from peers' private memory, to be combined
+  lent_memory<Transport> bucket;    // of small arrays that share a call
+  lent_memory<Transport> packed;    // copies of ranges that are not contiguous
+  lent_numbers counts_and_offsets;  // of _v forms
 
   [[gnu::cold]] explicit engine(std::unique_ptr<Transport> own);
   [[gnu::cold]] ~engine();
@@ -109,7 +109,7 @@ class engine : public faults_in_call<Transport> {
   }
   // Called before this rank leaves: the same if an exception is on its way, of which nothing else is known.
   [[gnu::cold]] void note_exception() noexcept {
-    if (notices_ && std::uncaught_exceptions() > 0 && refused_ != this->sequence() + 1)
+    if (notices_ && unwinding.begun() && refused_ != this->sequence() + 1)
       notices_->explain_leaving(circumstance::exception, {});
   }
   // Called before a call or message throws. A fault ends all others in flight too, because the program may release their memory.

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -35,7 +34,7 @@ class exchange final : public messages_in_flight<Transport> {
 
   explicit exchange(engine<Transport>& g) : messages_in_flight<Transport>(g) {}
   ~exchange() override {
-    bool const sound = !engine_.has_fault() && std::uncaught_exceptions() == 0;
+    bool const sound = !engine_.has_fault() && !engine_.unwinding.begun();
     {
       std::lock_guard const lock(busy_);
       in_flight::closes_ = sound;

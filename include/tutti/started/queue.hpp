@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <exception>
 #include <mutex>
 #include <sched.h>
 #include <thread>
@@ -117,7 +116,7 @@ class call_queue : public pending_calls {
   // Called before destruction: waits, because the memory of the program is still in use; gives up during an exception,
   // after which that memory may be gone.
   void close() {
-    if (std::uncaught_exceptions() > 0) {
+    if (engine_.unwinding.begun()) {
       give_up();
       follower::run_due();
     }

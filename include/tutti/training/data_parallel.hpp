@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/broadcast.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/progress.hpp"
 #include "tutti/training/accumulation.hpp"
@@ -88,7 +88,7 @@ class data_parallel {
   // Waits for the reductions in flight, because they use memory of this object. During an exception it revokes the
   // communicator first, because other ranks may have left the step, too; by priority it does so in every step that finish() has
   // not ended, because ranks may have begun different buckets.
-  ~data_parallel() { reductions_.leave(std::uncaught_exceptions() > exceptions_); }
+  ~data_parallel() { reductions_.leave(unwinding_.begun()); }
 
   // The number of parameters, and of all their elements.
   std::size_t size() const noexcept { return gradients_.size(); }
@@ -255,7 +255,7 @@ class data_parallel {
   std::vector<bucket_sizes> sizes_;           // that adapt() may choose
   std::chrono::nanoseconds passes_before_{};  // of all steps but the last
   bool first_step_ = true;
-  int exceptions_ = std::uncaught_exceptions();
+  tutti::detail::unwinding unwinding_;
   std::optional<tutti::progress_thread> driver_;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/watch/watch.hpp"
@@ -126,7 +127,7 @@ class device_works final : public pending_calls {
   // Called before destruction: runs the continuations of all works, except for those that do not complete in time, or
   // during an exception.
   void close(std::chrono::nanoseconds most) {
-    if (std::uncaught_exceptions() == 0 && wait(nullptr, deadline::after(most))) return;
+    if (!unwinding_.begun() && wait(nullptr, deadline::after(most))) return;
     {
       std::lock_guard const lock(busy_);
       for (auto const& one : all_) one->give_up();
@@ -187,6 +188,7 @@ class device_works final : public pending_calls {
   std::vector<std::shared_ptr<watched_work>> all_;  // works that have not completed
   std::shared_ptr<later_look> const later_ = later_look::of(*this);
   bool listed_ = false;
+  unwinding unwinding_;
 };
 
 }  // namespace tutti::detail

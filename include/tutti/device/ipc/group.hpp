@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -21,6 +20,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/ipc/card.hpp"
@@ -91,7 +91,7 @@ class device_group {
   ~device_group() {
     device_board const all = board();
     int const rank = comm_.rank();
-    if (std::uncaught_exceptions() > 0) give_up_calls();
+    if (unwinding_.begun()) give_up_calls();
     bool idle = wait_for([&] { return drained(); }, timeout());
     if (!idle) {
       all.raise({error_code::timeout, rank, rank,
@@ -227,6 +227,7 @@ class device_group {
   std::optional<device_event<D>> last_;  // the end of the last call
   bool has_windows_ = false;
   std::optional<device_watch> watch_;
+  unwinding unwinding_;
 };
 
 }  // namespace tutti::detail

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <optional>
 #include <source_location>
@@ -22,6 +21,7 @@
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/nccl/flights.hpp"
@@ -70,7 +70,7 @@ class nccl_calls {
   nccl_calls& operator=(nccl_calls const&) = delete;
   // All ranks destroy it together.
   ~nccl_calls() {
-    if (std::uncaught_exceptions() > 0) give_up();
+    if (unwinding_.begun()) give_up();
     else if (!over_) team_.leave(deadline::after(comm_.engine().environment.timeout));
     watch_ = {};
   }
@@ -286,6 +286,7 @@ class nccl_calls {
   std::optional<deadline> broken_;  // since NCCL has reported an error
   std::optional<fault> found_;
   std::atomic<bool> over_ = false;
+  unwinding unwinding_;
   std::jthread watch_;  // the last member: it uses all others
 };
 

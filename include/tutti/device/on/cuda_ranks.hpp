@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <list>
 #include <numeric>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "tutti/collective/barrier.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
@@ -63,7 +63,7 @@ class cuda_ranks {
 
   // During an exception, ends the calls in flight of all ranks: a device waits for them when memory is released.
   ~cuda_ranks() {
-    if (std::uncaught_exceptions() == 0) return;
+    if (!unwinding_.begun()) return;
     if (across_) across_->give_up();
     if (levels_) levels_->give_up();
     if (ipc_) ipc_->give_up();
@@ -252,6 +252,7 @@ class cuda_ranks {
   std::list<detail::device_array<D, std::byte>> allocated_;        // if there is no ipc_
   std::optional<detail::device_messages<D, Transport>> messages_;  // in memory of those above, so it goes first
   detail::device_bucket<D> bucket_{on_};
+  detail::unwinding unwinding_;
 };
 
 // The ranks of a communicator, each with buffers in memory of its device. Finds out how their devices can communicate: if all

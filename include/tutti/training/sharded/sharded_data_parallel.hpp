@@ -6,7 +6,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_reduce.hpp"
+#include "tutti/core/unwinding.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/progress.hpp"
 #include "tutti/training/accumulation.hpp"
@@ -101,7 +101,7 @@ class sharded_data_parallel {
   sharded_data_parallel(sharded_data_parallel const&) = delete;
   sharded_data_parallel& operator=(sharded_data_parallel const&) = delete;
   // As that of data_parallel.
-  ~sharded_data_parallel() { reductions_.leave(std::uncaught_exceptions() > exceptions_); }
+  ~sharded_data_parallel() { reductions_.leave(unwinding_.begun()); }
 
   // The number of parameters, and of units.
   std::size_t size() const noexcept { return plan_.places.size(); }
@@ -289,7 +289,7 @@ class sharded_data_parallel {
   tutti::detail::sharded_reductions<T, Transport, Hook> reductions_;
   tutti::detail::shard_optimizer<T, Transport, Rule> own_;
   sharding_statistics statistics_{};
-  int exceptions_ = std::uncaught_exceptions();
+  tutti::detail::unwinding unwinding_;
   std::optional<tutti::progress_thread> driver_;
 };
 
