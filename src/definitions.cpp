@@ -6,6 +6,7 @@
 #include "tutti/call/check_arguments_impl.hpp"
 #include "tutti/call/refuse_impl.hpp"
 #include "tutti/core/crc32c_impl.hpp"
+#include "tutti/core/environment_impl.hpp"
 #include "tutti/core/error_impl.hpp"
 #include "tutti/core/file_impl.hpp"
 #include "tutti/core/json_impl.hpp"

@@ -91,7 +91,7 @@ void take(std::string const& text) {
   });
   expect_refusal_or([] { require(tutti::detail::heap_bytes(4, 1 << 30) <= tutti::detail::half_of_all_addresses); });
   expect_refusal_or([] { tutti::detail::wants_link_times(); });
-  expect_refusal_or([] { tutti::detail::wants_watchdog(0); });
+  expect_refusal_or([] { tutti::detail::wants_watchdog(); });
   expect_refusal_or([] { tutti::detail::find_tuning_file(false); });
   tutti::detail::report_join(0);  // to a pipe that this process does not have
   expect_refusal_or([] {

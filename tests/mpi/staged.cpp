@@ -72,8 +72,7 @@ TEST_CASE("what the environment says of the MPI counts, where it is one of two w
     CHECK_FALSE(mpi_accepts_device_memory());
   }
   cuda_aware const said("yes");
-  CHECK_THROWS_WITH_AS(mpi_accepts_device_memory(), doctest::Contains("TUTTI_CUDA_AWARE=\"yes\" is neither 0 nor 1"),
-                       error);
+  CHECK_THROWS_WITH_AS(mpi_accepts_device_memory(), doctest::Contains("TUTTI_CUDA_AWARE=\"yes\" is not 0 or 1"), error);
 }
 
 TEST_CASE("handed to the MPI, a mismatch is found before it would hang") {

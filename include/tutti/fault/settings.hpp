@@ -36,10 +36,7 @@ struct settings {
   [[gnu::cold]] static settings from_environment();
 
  private:
-  static std::string_view variable(char const* name);  // empty if it is not set
-  static bool flag(char const* name, bool otherwise, char const* way_out);
   static void expect_writable(char const* name, std::string const& prefix);
-  [[noreturn]] static void refuse(char const* name, std::string_view text, char const* what, char const* way_out);
 };
 
 }  // namespace tutti::detail

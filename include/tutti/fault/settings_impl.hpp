@@ -13,7 +13,7 @@
 #include <locale.h>
 #include <unistd.h>
 
-#include "tutti/core/error.hpp"
+#include "tutti/core/environment.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/fault/settings.hpp"
 
@@ -21,22 +21,22 @@ namespace tutti::detail {
 
 TUTTI_INLINE settings settings::from_environment() {
   settings out;
-  if (std::string_view const text = variable("TUTTI_TIMEOUT"); !text.empty()) {
+  if (std::string_view const text = environment_variable("TUTTI_TIMEOUT"); !text.empty()) {
     static locale_t const any_program = ::newlocale(LC_ALL_MASK, "C", nullptr);  // the program's may expect a comma
     char* end = nullptr;
     double const seconds = ::strtod_l(text.data(), &end, any_program);
     if (end == text.data() || *end != '\0' || !(seconds >= 1e-9 && seconds < 1e9))
-      refuse("TUTTI_TIMEOUT", text, "a time", "a number of seconds from 1e-9 to 1e9, e.g. 300");
+      refuse_variable("TUTTI_TIMEOUT", text, "a time", "a number of seconds from 1e-9 to 1e9, e.g. 300");
     out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
   }
   if (char const* const text = std::getenv("TUTTI_ALGORITHM")) out.algorithms = overrides(text);
-  if (std::string_view const text = variable("TUTTI_LOG"); !text.empty()) {
+  if (std::string_view const text = environment_variable("TUTTI_LOG"); !text.empty()) {
     static constexpr std::array<std::string_view, 4> levels{"none", "error", "info", "debug"};
     auto const level = std::find(levels.begin(), levels.end(), text);
-    if (level == levels.end()) refuse("TUTTI_LOG", text, "a level", "none, error, info or debug");
+    if (level == levels.end()) refuse_variable("TUTTI_LOG", text, "a level", "none, error, info or debug");
     out.log = static_cast<log_level>(level - levels.begin());
   }
-  if (std::string_view const text = variable("TUTTI_RECORD_SIGNAL"); !text.empty()) {
+  if (std::string_view const text = environment_variable("TUTTI_RECORD_SIGNAL"); !text.empty()) {
     std::uint64_t number = 0;
     bool const whole = read_number(text, std::numeric_limits<int>::max(), number) == text.size();
     out.record_signal = static_cast<int>(number);
@@ -46,52 +46,34 @@ TUTTI_INLINE settings settings::from_environment() {
                                    1u << SIGFPE | 1u << SIGTRAP | 1u << SIGABRT;
     bool const survived = number > 63 || (ends >> number & 1) == 0;
     if (!whole || !survived || ::sigaction(out.record_signal, nullptr, &now) != 0)
-      refuse("TUTTI_RECORD_SIGNAL", text, "a signal that a program can handle and survive",
-             "its number, e.g. 10 for SIGUSR1 on Linux");
+      refuse_variable("TUTTI_RECORD_SIGNAL", text, "a signal that a program can handle and survive",
+                      "its number, e.g. 10 for SIGUSR1 on Linux");
   }
-  if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
+  if (std::string_view const text = environment_variable("TUTTI_CHECK"); !text.empty()) {
     out.checks_buffers = text == "buffers" || text == "buffers,threads";
     out.checks_threads = text == "threads" || text == "buffers,threads";
     if (!out.checks_buffers && !out.checks_threads)
-      refuse("TUTTI_CHECK", text, "a check", "buffers, threads or buffers,threads, or unset it");
+      refuse_variable("TUTTI_CHECK", text, "a check", "buffers, threads or buffers,threads, or unset it");
   }
-  out.record = variable("TUTTI_RECORD");
+  out.record = environment_variable("TUTTI_RECORD");
   if (!out.record.empty()) expect_writable("TUTTI_RECORD", out.record);
-  out.trace = variable("TUTTI_TRACE");
-  out.statistics = flag("TUTTI_STATISTICS", false, "1 to count calls, or unset it");
-  out.sums_in_switch = flag("TUTTI_NVLS", false, "1 to let NVLink switches compute sums, or unset it");
+  out.trace = environment_variable("TUTTI_TRACE");
+  out.statistics = environment_flag("TUTTI_STATISTICS", false, "1 to count calls, or unset it");
+  out.sums_in_switch = environment_flag("TUTTI_NVLS", false, "1 to let NVLink switches compute sums, or unset it");
   // Open MPI 4 sets it for the ranks of a job that is to continue when one of them has died.
-  bool const continues = variable("OMPI_MCA_orte_enable_recovery") == "1";
-  if (!flag("TUTTI_NATIVE", !continues, "0 to keep calls out of the MPI's own collectives, or unset it"))
-    out.avoids_native = variable("TUTTI_NATIVE") == "0" ? "TUTTI_NATIVE=0" : "mpirun --enable-recovery";
-  out.meets = flag("TUTTI_MEET", true, "0 to skip the check before native calls, or unset it");
+  bool const continues = environment_variable("OMPI_MCA_orte_enable_recovery") == "1";
+  if (!environment_flag("TUTTI_NATIVE", !continues, "0 to keep calls out of the MPI's own collectives, or unset it"))
+    out.avoids_native = environment_variable("TUTTI_NATIVE") == "0" ? "TUTTI_NATIVE=0" : "mpirun --enable-recovery";
+  out.meets = environment_flag("TUTTI_MEET", true, "0 to skip the check before native calls, or unset it");
   return out;
-}
-
-TUTTI_INLINE std::string_view settings::variable(char const* name) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
-TUTTI_INLINE bool settings::flag(char const* name, bool otherwise, char const* way_out) {
-  std::string_view const text = variable(name);
-  if (text.empty()) return otherwise;
-  if (text != "0" && text != "1") refuse(name, text, "0 or 1", way_out);
-  return text == "1";
 }
 
 TUTTI_INLINE void settings::expect_writable(char const* name, std::string const& prefix) {
   std::size_t const slash = prefix.rfind('/');
   std::string const folder = join({slash == prefix.npos ? "." : std::string_view(prefix).substr(0, slash + 1)});
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    refuse(name, prefix, join({"where files can be created: ", std::strerror(errno)}).c_str(),
-           "the start of a path in an existing folder, e.g. /tmp/run");
-}
-
-TUTTI_INLINE void settings::refuse(char const* name, std::string_view text, char const* what, char const* way_out) {
-  throw error({.code = error_code::bad_argument,
-               .what = join({name, "=\"", text, "\" is not ", what}),
-               .way_out = join({"set it to ", way_out})});
+    refuse_variable(name, prefix, join({"where files can be created: ", std::strerror(errno)}).c_str(),
+                    "the start of a path in an existing folder, e.g. /tmp/run");
 }
 
 }  // namespace tutti::detail

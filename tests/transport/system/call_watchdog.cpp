@@ -164,5 +164,5 @@ TEST_CASE("TUTTI_WATCHDOG=0 switches the watchdog off, and other words are refus
   CHECK(off.error_text() == "");
   tutti::testing::environment const variable{{"TUTTI_WATCHDOG", "no"}};
   watched_calls calls;
-  CHECK_THROWS_WITH_AS(calls.start(0, 1s), doctest::Contains("TUTTI_WATCHDOG=\"no\" is neither 0 nor 1"), error);
+  CHECK_THROWS_WITH_AS(calls.start(0, 1s), doctest::Contains("TUTTI_WATCHDOG=\"no\" is not 0 or 1"), error);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
@@ -121,14 +122,9 @@ inline bool mpi_reports_device_memory_support() {
 }
 // TUTTI_CUDA_AWARE=0 or 1 overrides the report.
 [[gnu::cold]] inline bool mpi_accepts_device_memory() {
-  char const* const text = std::getenv("TUTTI_CUDA_AWARE");
-  std::string_view const said = text != nullptr ? text : "";
-  if (said.empty()) return mpi_reports_device_memory_support();
-  if (said == "0" || said == "1") return said == "1";
-  throw error(
-      {.code = error_code::bad_argument,
-       .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),
-       .way_out = "set it to 1 if the MPI accepts device memory, to 0 if it does not, or unset it to ask the MPI"});
+  if (environment_variable("TUTTI_CUDA_AWARE").empty()) return mpi_reports_device_memory_support();
+  return environment_flag("TUTTI_CUDA_AWARE", false,
+                          "1 if the MPI accepts device memory, 0 if not, or unset it to ask the MPI");
 }
 
 }  // namespace tutti::detail

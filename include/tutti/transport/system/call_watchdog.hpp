@@ -60,7 +60,7 @@ class call_note {
 };
 
 // Whether TUTTI_WATCHDOG lets the watchdog work. Throws error: bad_argument, if it is neither 0 nor 1.
-[[gnu::cold]] bool wants_watchdog(int rank);
+[[gnu::cold]] bool wants_watchdog();
 
 // What a communicator tells the watchdog.
 class watched_calls {

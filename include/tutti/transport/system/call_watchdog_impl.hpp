@@ -4,36 +4,28 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <exception>
 #include <future>
 #include <memory>
 #include <pthread.h>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
 
-TUTTI_INLINE bool wants_watchdog(int rank) {
-  char const* const text = std::getenv("TUTTI_WATCHDOG");
-  std::string_view const said = text != nullptr ? text : "";
-  if (said != "" && said != "0" && said != "1")
-    throw error({.code = error_code::bad_argument,
-                 .rank = rank,
-                 .what = join({"TUTTI_WATCHDOG=\"", said, "\" is neither 0 nor 1"}),
-                 .way_out = "set it to 0 to let calls of the MPI that never return hang, or unset it"});
-  return said != "0";
+TUTTI_INLINE bool wants_watchdog() {
+  return environment_flag("TUTTI_WATCHDOG", true, "0 to let calls of the MPI that never return hang, or unset it");
 }
 
 TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit) {
-  if (!wants_watchdog(rank)) return;
+  if (!wants_watchdog()) return;
   for (call_note& note : notes) note.set_terms(limit, {});
   rank_ = rank;
   call_watchdog::of_process().add(*this);
