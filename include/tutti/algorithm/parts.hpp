@@ -13,8 +13,6 @@ namespace tutti::detail {
 
 // From this size on, every rank of a node reduces a share of an all_reduce, if nodes are even.
 inline constexpr std::size_t min_split_bytes = 32 * 1024;
-// Shares begin at lines of the cache, so that no two ranks write the same one.
-inline constexpr std::size_t share_grain = 64;
 
 // The memory that parts read and write. `whole` is the whole message, or the blocks of all ranks; `block` is the blocks
 // of a node's ranks at the representative of the node, or the share of a rank in a split all_reduce.

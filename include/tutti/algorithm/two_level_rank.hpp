@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/algorithm/parts.hpp"
+#include "tutti/core/cache_line.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/nodes.hpp"
 #include "tutti/core/partition.hpp"
@@ -201,9 +202,10 @@ class two_level_rank {
     }
     return {};
   }
-  // The share of a local rank in a message that the ranks of a node divide.
+  // The share of a local rank in a message that the ranks of a node divide. Shares begin at cache lines, so that no two ranks write the
+  // same one.
   extent share(int local) const {
-    constexpr std::size_t grain = sizeof(T) < share_grain ? share_grain / sizeof(T) : 1;
+    constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
     return tutti::part(whole_.size(), size(), local, grain);
   }
   // The elements in the blocks of these ranks.

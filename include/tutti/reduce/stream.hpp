@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tutti/core/cache_line.hpp"
 #include "tutti/core/config.hpp"
 
 #if defined(__SSE2__) && !defined(__CUDA_ARCH__)
@@ -15,17 +16,15 @@
 
 namespace tutti::detail {
 
-inline constexpr std::size_t line_bytes = 64;
-
 inline std::size_t bytes_to_line(void const* address) {
-  return (0 - reinterpret_cast<std::uintptr_t>(address)) % line_bytes;
+  return (0 - reinterpret_cast<std::uintptr_t>(address)) % cache_line;
 }
 
 // Copies whole lines to the start of a line; a plain copy if the machine has no such stores. The stores are unordered: call
 // stream_fence before another thread may read them.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void stream_lines(void* to, void const* from) {
-  static_assert(Bytes % line_bytes == 0);
+  static_assert(Bytes % cache_line == 0);
 #if defined(__SSE2__) && !defined(__CUDA_ARCH__)
   __m128i parts[Bytes / sizeof(__m128i)];
   std::memcpy(parts, from, Bytes);
@@ -49,7 +48,7 @@ inline void stream_copy(void* to, void const* from, std::size_t bytes) {
   std::size_t const before = bytes_to_line(to);
   std::size_t done = before < bytes ? before : bytes;
   std::memcpy(out, in, done);
-  for (; done + line_bytes <= bytes; done += line_bytes) stream_lines<line_bytes>(out + done, in + done);
+  for (; done + cache_line <= bytes; done += cache_line) stream_lines<cache_line>(out + done, in + done);
   std::memcpy(out + done, in + done, bytes - done);
 }
 

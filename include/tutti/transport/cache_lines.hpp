@@ -8,9 +8,9 @@
 #include <cpuid.h>
 #endif
 
-namespace tutti::detail {
+#include "tutti/core/cache_line.hpp"
 
-inline constexpr std::size_t cache_line = 64;
+namespace tutti::detail {
 
 [[gnu::cold]] inline bool cpu_has_cldemote() {
 #if defined(__x86_64__)

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "tutti/analyze/critical_path.hpp"
+#include "tutti/execute/plan.hpp"
 #include "tutti/tune/table.hpp"
 
 namespace tutti::detail {
@@ -39,7 +40,7 @@ inline constexpr int max_estimated_ranks = 32;
 
 // Estimates larger messages as this size. The best algorithm no longer changes above it, and the sums fit a word.
 inline constexpr std::size_t max_estimated_bytes = std::size_t{1} << 32;
-inline constexpr std::uint64_t streamed_slice = 16 * 1024;  // a slot of a channel
+inline constexpr std::uint64_t streamed_slice = slot_bytes;
 
 // What a further message costs its sender over a link of this latency.
 constexpr std::uint64_t further_message(std::uint64_t latency) { return latency / 4; }
@@ -58,8 +59,8 @@ constexpr std::uint64_t time_of(analyze::effort const& e, std::uint64_t chunk_by
   return time_of(w.first, streamed_slice, c, far) + (slices - 1) * time_of(w.further, streamed_slice, c, far);
 }
 
-// Smaller messages are not fetched.
-inline constexpr std::size_t least_fetched = 64 * 1024;
+// The model does not choose protocol pull for smaller messages.
+inline constexpr std::size_t min_pull_bytes = 64 * 1024;
 // The cost of a fetch (process_vm_readv) and of a byte of it. The kernel pins every page, which limits it to 5 to 10 GB/s.
 inline constexpr link_time assumed_fetch{1'000'000, 100'000};
 // So many ranks can read one rank's memory without slowing each other down. More contend for its caches, and fetches for its page

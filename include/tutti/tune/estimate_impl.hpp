@@ -114,7 +114,7 @@ TUTTI_INLINE memory_estimate estimate_in_memory(algorithm_id id, estimated_work 
   std::uint64_t const staged = time_in_memory(w, p, c, protocol::staged),
                       direct = time_in_memory(w, p, c, protocol::direct);
   // Where ranks share cores, only measurements decide this: there, a copy less frees a core.
-  bool const may_fetch = p.pulls && !p.crowded && p.bytes >= least_fetched && may_pull(id, p.what);
+  bool const may_fetch = p.pulls && !p.crowded && p.bytes >= min_pull_bytes && may_pull(id, p.what);
   std::uint64_t const pulled = may_fetch ? time_in_memory(w, p, c, protocol::pull) : staged;
   return {pulled < staged ? protocol::pull : protocol::automatic, (std::min(pulled, staged) + direct) / 2};
 }
