@@ -11,6 +11,15 @@
 
 namespace tutti::detail {
 
+// Ranks as bits, of which a ballot stores and sends as many whatever the number of ranks.
+struct rank_set {
+  std::uint64_t words[proposal::words]{};
+
+  static rank_set of(std::vector<int> const& list) noexcept;
+  // Those below `ranks`, in order.
+  std::vector<int> list(int ranks) const;
+};
+
 // The subject of a vote. Ranks may disagree on it, which is an outcome of its own.
 enum class motion : std::uint32_t { agree, shrink };
 

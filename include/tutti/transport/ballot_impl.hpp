@@ -2,11 +2,22 @@
 // Definitions of transport/ballot.hpp.
 #pragma once
 
-#include <array>
-
 #include "tutti/transport/ballot.hpp"
 
 namespace tutti::detail {
+
+TUTTI_INLINE rank_set rank_set::of(std::vector<int> const& list) noexcept {
+  rank_set out;
+  for (int const r : list) out.words[static_cast<std::size_t>(r) / 64] |= std::uint64_t{1} << r % 64;
+  return out;
+}
+
+TUTTI_INLINE std::vector<int> rank_set::list(int ranks) const {
+  std::vector<int> out;
+  for (int r = 0; r < ranks; ++r)
+    if ((words[static_cast<std::size_t>(r) / 64] >> r % 64 & 1) != 0) out.push_back(r);
+  return out;
+}
 
 TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noexcept {
   std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
@@ -39,16 +50,14 @@ TUTTI_INLINE std::optional<resolution> ballot::decision(std::uint64_t number) co
 }
 
 TUTTI_INLINE void ballot::write(std::vector<int> const& ranks, set& to) noexcept {
-  std::array<std::uint64_t, proposal::words> words{};
-  for (int const r : ranks) words[static_cast<std::size_t>(r) / 64] |= std::uint64_t{1} << r % 64;
-  for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_release);
+  rank_set const all = rank_set::of(ranks);
+  for (std::size_t i = 0; i < proposal::words; ++i) to[i].store(all.words[i], std::memory_order_release);
 }
 
 TUTTI_INLINE std::vector<int> ballot::read(set const& from) const {
-  std::vector<int> out;
-  for (int r = 0; r < ranks_; ++r)
-    if ((from[static_cast<std::size_t>(r) / 64].load(std::memory_order_acquire) >> r % 64 & 1) != 0) out.push_back(r);
-  return out;
+  rank_set all;
+  for (std::size_t i = 0; i < proposal::words; ++i) all.words[i] = from[i].load(std::memory_order_acquire);
+  return all.list(ranks_);
 }
 
 TUTTI_INLINE bool ballot::read(proposal const& p, std::uint64_t number, resolution& out) const {

@@ -76,15 +76,13 @@ class mpi_ballot {
   bool was_used() const noexcept { return urn_->number != 0; }
 
  private:
-  using set = std::array<std::uint64_t, max_ranks / 64>;
-
   struct letter {
     enum kinds : std::uint32_t { vote, timed_out, turn } kind;
     motion on;
     std::uint32_t flags;
     resolution::outcomes outcome;
     std::uint64_t number;
-    set gone, left, named;
+    rank_set gone, left, named;
   };
   // The letters of a rank in one agreement.
   struct page {
@@ -119,7 +117,7 @@ class mpi_ballot {
         p.has_timed_out = true;
       } else {
         p.had_turn = true;
-        p.opinion = {l.outcome, l.flags, list(l.gone), list(l.left), list(l.named)};
+        p.opinion = {l.outcome, l.flags, l.gone.list(ranks), l.left.list(ranks), l.named.list(ranks)};
       }
     }
 
@@ -182,27 +180,15 @@ class mpi_ballot {
       letter l = blank(letter::turn);
       l.outcome = opinion->outcome;
       l.flags = opinion->flags;
-      l.gone = bits(opinion->gone);
-      l.left = bits(opinion->left);
-      l.named = bits(opinion->named);
+      l.gone = rank_set::of(opinion->gone);
+      l.left = rank_set::of(opinion->left);
+      l.named = rank_set::of(opinion->named);
       send_to_all(l);
     }
 
     bool close() noexcept {
       std::erase_if(in_flight, [](auto& l) { return l.idle(); });
       return in_flight.empty();
-    }
-
-    static set bits(std::vector<int> const& ranks) {
-      set out{};
-      for (int const r : ranks) out[static_cast<std::size_t>(r) / 64] |= std::uint64_t{1} << r % 64;
-      return out;
-    }
-    std::vector<int> list(set const& from) const {
-      std::vector<int> out;
-      for (int r = 0; r < ranks; ++r)
-        if ((from[static_cast<std::size_t>(r) / 64] >> r % 64 & 1) != 0) out.push_back(r);
-      return out;
     }
 
     // A peer is at most one agreement ahead, unless this rank was late.
