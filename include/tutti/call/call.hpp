@@ -45,6 +45,16 @@ struct call_terms {
   call_names const* names;
 };
 
+// Adds what all ranks must know of the operation.
+template <class T, class Op>
+void set_operation(request& of) {
+  of.commutative = is_commutative<Op>;
+  of.at_once = combines_at_once<Op>;
+  of.prepares = reducing<T, Op>::prepares;
+  of.wide = !std::is_same_v<accumulator_for<Op, T>, T>;
+  of.op = type_id<Op>();
+}
+
 // `count`: elements T of the message, or of a block. Op is void if nothing is combined.
 template <collective C, class Algorithm, class T, class Op = void>
 request request_of(options const& o, std::uint64_t count, int root = 0) {
@@ -56,13 +66,7 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
               .element_bytes = sizeof(T),
               .count = count,
               .unlisted = unlisted_or_none<Algorithm, C>()};
-  if constexpr (!std::is_void_v<Op>) {
-    out.commutative = is_commutative<Op>;
-    out.at_once = combines_at_once<Op>;
-    out.prepares = reducing<T, Op>::prepares;
-    out.wide = !std::is_same_v<accumulator_for<Op, T>, T>;
-    out.op = type_id<Op>();
-  }
+  if constexpr (!std::is_void_v<Op>) set_operation<T, Op>(out);
   return out;
 }
 

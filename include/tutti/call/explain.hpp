@@ -4,8 +4,8 @@
 
 #include <string>
 #include <string_view>
-#include <type_traits>
 
+#include "tutti/call/call.hpp"
 #include "tutti/call/perform.hpp"
 #include "tutti/call/topology.hpp"
 #include "tutti/core/text.hpp"
@@ -43,17 +43,13 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   if constexpr (detail::has_levels<Transport>)
     if (auto* const node = detail::node_for<automatic>(comm, o.algorithm, where))
       return explain<T, Op>(*node, what, count, o, where);
-  detail::request const r{.what = what,
-                          .algorithm = o.algorithm,
-                          .how = o.protocol,
-                          .commutative = !reduces(what) || is_commutative<Op>,
-                          .prepares = reduces(what) && detail::reducing<T, Op>::prepares,
-                          .wide = reduces(what) && !std::is_same_v<accumulator_for<Op, T>, T>,
-                          .at_once = reduces(what) && detail::combines_at_once<Op>,
-                          .type = detail::type_id<T>(),
-                          .op = reduces(what) ? detail::type_id<Op>() : 0,
-                          .element_bytes = sizeof(T),
-                          .count = count};
+  detail::request r{.what = what,
+                    .algorithm = o.algorithm,
+                    .how = o.protocol,
+                    .type = detail::type_id<T>(),
+                    .element_bytes = sizeof(T),
+                    .count = count};
+  if (reduces(what)) detail::set_operation<T, Op>(r);
   std::string text =
       std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
