@@ -31,7 +31,7 @@ namespace {
 class newcomer : public loopback {
  public:
   newcomer(std::shared_ptr<hub> const& shared, int rank) : loopback(shared, rank) {
-    attach(memory(), shared->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
+    attach(memory(), shared->tracks(), {.end = std::numeric_limits<std::uintptr_t>::max()},
            {1, std::chrono::microseconds{0}});
     memory().rank(rank).status.store(detail::presence::absent);
   }

@@ -207,6 +207,11 @@ inline constexpr std::uint64_t segment_layout = hash_of(std::initializer_list<st
     offsetof(rank_page, vote), offsetof(rank_page, near), sizeof(channel), sizeof(slot), close_places, min_close_bytes,
     max_close_bytes, slots_of(2, 0), slots_of(2, 1), slots_of(2, 5)});
 
+// The memory that all ranks can read in place, and the address to which references to it are relative.
+struct readable_memory {
+  std::uintptr_t begin = 0, end = 0, origin = 0;
+};
+
 // Computes the addresses of a segment's parts. Parts that are never touched take no memory, because the mapping is
 // sparse.
 class segment {

@@ -58,15 +58,15 @@ class mailbox : public packet_rounds {
   // -- Sending without a copy: the receiver reads the sender's memory. Only if is_shared() holds, after a claim.
   bool is_shared(void const* data, std::size_t bytes) const noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(data);
-    return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ &&
-           address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
+    return address >= reach_.begin && bytes <= reach_.end - reach_.begin &&
+           address - reach_.begin <= reach_.end - reach_.begin - bytes;
   }
   // The address of such memory, valid at all ranks.
   std::uint64_t shared_address(void const* data) const noexcept {
-    return reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
+    return reinterpret_cast<std::uintptr_t>(data) - reach_.origin;
   }
   std::byte const* at_shared_address(std::uint64_t place) const noexcept {
-    return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place) + reach_origin_);
+    return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place) + reach_.origin);
   }
   void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
                          std::uint32_t tag) noexcept {
@@ -202,8 +202,7 @@ class mailbox : public packet_rounds {
   ballot votes() const noexcept { return {segment_, rank_, ranks_}; }
 
  protected:
-  // `reach`: the memory that all ranks can read, and the address that references are relative to.
-  void attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end, std::uintptr_t origin, patience how);
+  void attach(segment s, int tracks, readable_memory const& reach, patience how);
 
   // As if this many messages had gone through every channel, and as many rounds of packets. All ranks call it before
   // their first; tests let counters pass their limits.
@@ -284,7 +283,7 @@ class mailbox : public packet_rounds {
   [[gnu::cold]] void sleep(std::uint32_t heard) noexcept;
   [[gnu::cold]] static void wake(rank_page& other) noexcept;
 
-  std::uintptr_t reach_begin_ = 0, reach_end_ = 0, reach_origin_ = 0;
+  readable_memory reach_;
   patience waits_ = patience_with_cores;
   bool pulls_ = false;
   void (*meanwhile_)() noexcept = nullptr;

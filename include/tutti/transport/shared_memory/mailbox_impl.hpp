@@ -24,11 +24,8 @@ TUTTI_INLINE std::string mailbox::describe(int peer) const {
   return join({"rank ", peer, " (process ", segment_.rank(peer).process, ")"});
 }
 
-TUTTI_INLINE void mailbox::attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end,
-                                  std::uintptr_t origin, patience how) {
-  reach_begin_ = begin;
-  reach_end_ = end;
-  reach_origin_ = origin;
+TUTTI_INLINE void mailbox::attach(segment s, int tracks, readable_memory const& reach, patience how) {
+  reach_ = reach;
   waits_ = how;
   packet_rounds::attach(s, crowded() ? far_sets_sharing_cores : far_sets);
   for (int t = 0; t < tracks; ++t)

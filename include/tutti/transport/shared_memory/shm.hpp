@@ -101,7 +101,10 @@ class shm : public detail::mailbox {
   // which are never used.
   void populate() noexcept;
 
-  detail::fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
+  // The memory of all heaps.
+  [[gnu::cold]] static detail::readable_memory reach_of(detail::segment const& s) noexcept;
+  // Whether every rank could read its peers' private memory.
+  [[gnu::cold]] bool all_fetch() const noexcept;
 
   // Whether this rank can read the private memory of a peer, which is still that of the rank.
   [[gnu::cold]] bool reads_memory_of(int peer) noexcept;

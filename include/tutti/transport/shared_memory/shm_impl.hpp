@@ -45,12 +45,10 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
       without_memory_(static_cast<std::size_t>(ranks)) {
   detail::segment const& memory = mapping_.memory();
   heap_ = std::make_shared<detail::heap>(memory.heap(rank), memory.heap_bytes());
-  auto const base = reinterpret_cast<std::uintptr_t>(memory.base());
   detail::rank_page& self = memory.rank(rank);
   detail::note_cores(self);
   self.probe = reinterpret_cast<std::uintptr_t>(&process_);
-  attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-         detail::patience_sharing_cores);
+  attach(memory, tracks, reach_of(memory), detail::patience_sharing_cores);
   auto const watched_and_lost = [this](int r) {
     begin_watch(r);
     return lost(r);
@@ -59,11 +57,8 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
     for (int r = 0; r < ranks; ++r) begin_watch(r);
     return try_to_fetch();
   });
-  bool all_fetch = true;
-  for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == detail::fetching::works;
-  allow_pulls(all_fetch);
-  attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-         detail::patience_for(memory, ranks));
+  attach(memory, tracks, reach_of(memory), detail::patience_for(memory, ranks));
+  allow_pulls(all_fetch());
 }
 
 TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
@@ -170,13 +165,8 @@ TUTTI_INLINE shm::shm(shm& around, detail::segment const& room, int rank, std::v
       heap_(around.heap_),
       without_memory_(members.size()) {
   for (int const m : members) watches_.push_back(around.watches_[static_cast<std::size_t>(m)]);
-  detail::segment const& all = around.memory();
-  auto const base = reinterpret_cast<std::uintptr_t>(all.base());
-  attach(room, tracks, reinterpret_cast<std::uintptr_t>(all.heap(0)), base + all.bytes(), base,
-         detail::patience_for(room, ranks()));
-  bool all_fetch = true;
-  for (int r = 0; r < ranks(); ++r) all_fetch &= fetches(r) == detail::fetching::works;
-  allow_pulls(all_fetch);
+  attach(room, tracks, reach_of(around.memory()), detail::patience_for(room, ranks()));
+  allow_pulls(all_fetch());
 }
 
 TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks,
@@ -203,6 +193,17 @@ TUTTI_INLINE void shm::populate() noexcept {
       ::madvise(&m.between(r, rank(), t), m.channel_bytes(t), populate_write);
     }
   }
+}
+
+TUTTI_INLINE detail::readable_memory shm::reach_of(detail::segment const& s) noexcept {
+  auto const base = reinterpret_cast<std::uintptr_t>(s.base());
+  return {reinterpret_cast<std::uintptr_t>(s.heap(0)), base + s.bytes(), base};
+}
+
+TUTTI_INLINE bool shm::all_fetch() const noexcept {
+  for (int r = 0; r < ranks(); ++r)
+    if (memory().rank(r).can_fetch.load(std::memory_order_acquire) != detail::fetching::works) return false;
+  return true;
 }
 
 TUTTI_INLINE bool shm::try_to_fetch() noexcept {

@@ -39,7 +39,7 @@ TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const
 TUTTI_INLINE loopback::loopback(std::shared_ptr<hub> shared, int rank)
     : detail::mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
   detail::segment const& memory = hub_->memory();
-  attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
+  attach(memory, hub_->tracks(), {.end = std::numeric_limits<std::uintptr_t>::max()},
          detail::patience_for(memory, ranks()));
   allow_pulls(true);  // all memory is addressable, so nothing is ever fetched
   memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
