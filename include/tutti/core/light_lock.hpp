@@ -3,13 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <sched.h>
-#include <thread>
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #endif
+
+#include "tutti/core/wait.hpp"
 
 namespace tutti::detail {
 
@@ -61,9 +60,7 @@ class light_lock {
  private:
   // The holder may be copying megabytes.
   [[gnu::cold, gnu::noinline]] void wait() noexcept {
-    for (int looks = 0; !try_lock(); ++looks)
-      if (looks < 200) ::sched_yield();
-      else std::this_thread::sleep_for(std::chrono::microseconds(20));
+    for (idler rest; !try_lock();) rest.pause();
   }
 
   std::atomic<bool> held_{false};

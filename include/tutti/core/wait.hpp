@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The only waiting loop: spin, then yield, then nap, never past a deadline.
+// How threads wait: in the loop of calls, which spins, then yields, then naps, never past a deadline; and without a deadline.
 #pragma once
 
 #include <atomic>
@@ -130,6 +130,22 @@ inline void pause_briefly() {
   asm volatile("yield");
 #endif
 }
+
+// Rests between looks without success, for as long as it takes: pauses at first, then yields, and sleeps later.
+class idler {
+ public:
+  void moved() noexcept { looks_ = 0; }
+  void pause() noexcept {
+    if (looks_ == most_looks) return std::this_thread::sleep_for(rest);
+    if (++looks_ < patience_sharing_cores.spins) pause_briefly();
+    else ::sched_yield();
+  }
+  static constexpr std::chrono::microseconds rest{50};
+
+ private:
+  static constexpr int most_looks = 200;
+  int looks_ = 0;  // without success
+};
 
 // A nap that takes this long, whatever becomes ready.
 inline auto sleep_for(std::chrono::nanoseconds time) {

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
-#include <sched.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,22 +21,6 @@
 
 namespace tutti {
 namespace detail {
-
-// Rests between polls without success: pauses at first, then yields, and sleeps later.
-class idler {
- public:
-  void moved() noexcept { looks_ = 0; }
-  void pause() noexcept {
-    if (looks_ == most_looks) return std::this_thread::sleep_for(rest);
-    if (++looks_ < patience_sharing_cores.spins) pause_briefly();
-    else ::sched_yield();
-  }
-  static constexpr std::chrono::microseconds rest{50};
-
- private:
-  static constexpr int most_looks = 200;
-  int looks_ = 0;  // without success
-};
 
 inline thread_local bool in_progress_thread = false;
 
