@@ -12,7 +12,7 @@ constexpr std::uint64_t hash_of(Range const& all) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (auto const one : all) {
     if constexpr (sizeof one == 1) hash ^= static_cast<unsigned char>(one);
-    else hash ^= one;
+    else hash ^= static_cast<std::uint64_t>(one);
     hash *= 0x100000001b3;
   }
   return hash;

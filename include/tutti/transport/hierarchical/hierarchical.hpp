@@ -125,10 +125,10 @@ class hierarchical : public mpi {
       make(until);
     } catch (error const& e) {
       *mine = {rank(), e.code(), {}};
-      e.happened().copy(mine->text, sizeof mine->text - 1);
+      detail::write_terminated(mine->text, e.happened());
     } catch (std::exception const& e) {
       *mine = {rank(), error_code::system, {}};
-      std::string_view(e.what()).copy(mine->text, sizeof mine->text - 1);
+      detail::write_terminated(mine->text, e.what());
     }
     // Other ranks may use all of their time, and may begin a moment later.
     detail::countdown all(limit_ + std::chrono::seconds(1));

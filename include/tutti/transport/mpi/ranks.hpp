@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/absence.hpp"
@@ -170,10 +171,8 @@ class mpi_ranks {
     int found = 0;
     expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, static_cast<void*>(&max_tag), &found),
                    "MPI_Comm_get_attr");
-    std::uint32_t hash = 2166136261u;  // FNV-1a
-    for (int const m : members) hash = (hash ^ static_cast<std::uint32_t>(m)) * 16777619u;
     int const least = mpi_channels::farewell_tag(tracks_) + 2, all = (found != 0 ? *max_tag : 32767) - least;
-    return least + static_cast<int>(hash % static_cast<std::uint32_t>(all));
+    return least + static_cast<int>(hash_of(members) % static_cast<std::uint64_t>(all));
   }
   // If the call fails because a member has ended, revokes the communicator to release the members that wait in the call.
   // `independent`: without a parent, because Open MPI creates nothing from a communicator that has lost a rank.

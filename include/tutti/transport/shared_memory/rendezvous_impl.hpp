@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <optional>
@@ -188,7 +187,7 @@ TUTTI_INLINE void rendezvous::send_refusal(descriptor const& guest, error const&
   envelope message;
   message.content.code = static_cast<std::int32_t>(why.code());
   message.content.peer = why.peer();
-  std::snprintf(message.content.text, sizeof message.content.text, "%s", why.what());
+  write_terminated(message.content.text, why.what());
   ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
 }
 
