@@ -60,64 +60,73 @@ constexpr bool all_cross(collective what, bool even_nodes, std::size_t bytes) {
 constexpr level_parts parts_of(collective what, bool split) {
   using enum collective;
   using enum part_memory;
-  constexpr bool inside = false, across = true;
   switch (what) {
-    case barrier: return {{{{inside, barrier}, {across, barrier}, {inside, barrier}}}, 3};
+    case barrier: return {{{{.what = barrier}, {.across = true, .what = barrier}, {.what = barrier}}}, 3};
     case broadcast:
-      return {{{{inside, broadcast, whole, whole, false, true},
-                {across, broadcast, whole, whole},
-                {inside, broadcast, whole, whole}}},
+      return {{{{.what = broadcast, .from = whole, .to = whole, .detour = true},
+                {.across = true, .what = broadcast, .from = whole, .to = whole},
+                {.what = broadcast, .from = whole, .to = whole}}},
               3};
     case reduce:
-      return {{{{inside, reduce, input, whole},
-                {across, reduce, whole, whole},
-                {inside, scatter, whole, output, false, true}}},
+      return {{{{.what = reduce, .from = input, .to = whole},
+                {.across = true, .what = reduce, .from = whole, .to = whole},
+                {.what = scatter, .from = whole, .to = output, .detour = true}}},
               3};
     case all_reduce:
       if (split)
-        return {{{{inside, reduce_scatter, input, block},
-                  {across, all_reduce, block, block, true},
-                  {inside, all_gather, block, whole}}},
+        return {{{{.what = reduce_scatter, .from = input, .to = block},
+                  {.across = true, .what = all_reduce, .from = block, .to = block, .by_all = true},
+                  {.what = all_gather, .from = block, .to = whole}}},
                 3};
-      return {{{{inside, reduce, input, whole}, {across, all_reduce, whole, whole}, {inside, broadcast, whole, whole}}},
+      return {{{{.what = reduce, .from = input, .to = whole},
+                {.across = true, .what = all_reduce, .from = whole, .to = whole},
+                {.what = broadcast, .from = whole, .to = whole}}},
               3};
     case reduce_scatter:
-      return {
-          {{{inside, reduce, input, whole}, {across, reduce_scatter, whole, block}, {inside, scatter, block, output}}},
-          3};
+      return {{{{.what = reduce, .from = input, .to = whole},
+                {.across = true, .what = reduce_scatter, .from = whole, .to = block},
+                {.what = scatter, .from = block, .to = output}}},
+              3};
     case all_gather:
-      return {{{{inside, gather, input, block}, {across, all_gather, block, whole}, {inside, broadcast, whole, whole}}},
+      return {{{{.what = gather, .from = input, .to = block},
+                {.across = true, .what = all_gather, .from = block, .to = whole},
+                {.what = broadcast, .from = whole, .to = whole}}},
               3};
     case gather:
-      return {{{{inside, gather, input, block},
-                {across, gather, block, whole},
-                {inside, scatter, whole, output, false, true}}},
+      return {{{{.what = gather, .from = input, .to = block},
+                {.across = true, .what = gather, .from = block, .to = whole},
+                {.what = scatter, .from = whole, .to = output, .detour = true}}},
               3};
     case scatter:
-      return {{{{inside, gather, input, whole, false, true},
-                {across, scatter, whole, block},
-                {inside, scatter, block, output}}},
+      return {{{{.what = gather, .from = input, .to = whole, .detour = true},
+                {.across = true, .what = scatter, .from = whole, .to = block},
+                {.what = scatter, .from = block, .to = output}}},
               3};
     case all_to_all:
       if (split)
-        return {{{{inside, all_to_all, whole, block, false, false, part_work::arranges},
-                  {across, all_to_all, whole, output, true, false, part_work::arranges}}},
+        return {{{{.what = all_to_all, .from = whole, .to = block, .work = part_work::arranges},
+                  {.across = true,
+                   .what = all_to_all,
+                   .from = whole,
+                   .to = output,
+                   .by_all = true,
+                   .work = part_work::arranges}}},
                 2};
-      return {{{{inside, gather, input, block},
-                {across, all_to_all, whole, block, false, false, part_work::arranges},
-                {inside, scatter, whole, output, false, false, part_work::arranges}}},
+      return {{{{.what = gather, .from = input, .to = block},
+                {.across = true, .what = all_to_all, .from = whole, .to = block, .work = part_work::arranges},
+                {.what = scatter, .from = whole, .to = output, .work = part_work::arranges}}},
               3};
     case scan:
-      return {{{{inside, scan, input, output},
-                {inside, gather, total, block, false, true},
-                {across, exclusive_scan, block, whole},
-                {inside, broadcast, whole, whole, false, false, part_work::folds}}},
+      return {{{{.what = scan, .from = input, .to = output},
+                {.what = gather, .from = total, .to = block, .detour = true},
+                {.across = true, .what = exclusive_scan, .from = block, .to = whole},
+                {.what = broadcast, .from = whole, .to = whole, .work = part_work::folds}}},
               4};
     case exclusive_scan:
-      return {{{{inside, exclusive_scan, input, output, false, false, part_work::totals},
-                {inside, gather, total, block, false, true},
-                {across, exclusive_scan, block, whole},
-                {inside, broadcast, whole, whole, false, false, part_work::folds}}},
+      return {{{{.what = exclusive_scan, .from = input, .to = output, .work = part_work::totals},
+                {.what = gather, .from = total, .to = block, .detour = true},
+                {.across = true, .what = exclusive_scan, .from = block, .to = whole},
+                {.what = broadcast, .from = whole, .to = whole, .work = part_work::folds}}},
               4};
   }
   return {};

@@ -16,7 +16,8 @@
 
 namespace tutti::detail {
 
-// How the messages of a call travel where they are not staged. All ranks agree on everything except `refers`.
+// How the messages of a call travel where they are not staged. All ranks agree on `pulls` and `slice`, which decide which messages there
+// are.
 struct access {
   bool refers = false;           // a receiver reads what it can address in place
   bool pulls = false;            // and fetches what it cannot; then `refers` too
@@ -136,7 +137,12 @@ class traffic {
     if (message.state == arrival::nothing) return false;
     std::size_t const bytes = n * sizeof(T);
     if (!message || message.bytes != bytes || message.more != more) {
-      violation_ = {peer, message.state == arrival::mismatched, 0, message.bytes, message.more, bytes, more};
+      violation_ = {.peer = peer,
+                    .other_call = message.state == arrival::mismatched,
+                    .bytes = message.bytes,
+                    .more = message.more,
+                    .expected = bytes,
+                    .expected_more = more};
       return false;
     }
     out = {reinterpret_cast<T const*>(message.data), message.foreign};
