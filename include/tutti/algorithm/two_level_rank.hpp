@@ -142,7 +142,7 @@ class two_level_rank {
       if (!total_.empty() && !before_all) combine(std::span<T const>(output_), total_);
     if constexpr (p.work == part_work::folds) {
       if (node_ == 0) return;
-      if (before_all) copy(whole_.data(), output_.data(), whole_.size());
+      if (before_all) copy(output_.data(), whole_.data(), whole_.size());
       else combine(std::span<T const>(whole_), output_);
     }
   }
@@ -227,7 +227,7 @@ class two_level_rank {
     T const* from = whole_.data();
     for (int q = 0; q < ranks_; ++q) {
       extent const block = blocks_.at(0, q);
-      copy(from, out + block.begin, block.count);
+      copy(out + block.begin, from, block.count);
       from += block.count;
     }
   }
@@ -245,7 +245,7 @@ class two_level_rank {
   void arrange() {
     T* to = whole_.data();
     auto const append = [&](T const* from, std::size_t block) {
-      copy(from + block * each_, to, each_);
+      copy(to, from + block * each_, each_);
       to += each_;
     };
     auto const index = [](int i) { return static_cast<std::size_t>(i); };
@@ -266,22 +266,22 @@ class two_level_rank {
       for (int node = 0; node < nodes(); ++node)
         for (int sender = 0; sender < nodes_.size(node); ++sender)
           for (int local = 0; local < size(); ++local, from += each_)
-            copy(from, to + (index(local * ranks_) + rank_of(node, sender)) * each_, each_);
+            copy(to + (index(local * ranks_) + rank_of(node, sender)) * each_, from, each_);
     }
   }
   // Copies the blocks that every rank has received to the output, if they are not there yet.
   void deliver() {
-    if (nodes() == 1) return copy(whole_.data(), output_.data(), output_.size());
+    if (nodes() == 1) return copy(output_.data(), whole_.data(), output_.size());
     if (nodes_.consecutive()) return;
     T const* from = block_.data();
     for (int node = 0; node < nodes(); ++node)
       for (int const rank : nodes_.members(node)) {
-        copy(from, output_.data() + static_cast<std::size_t>(rank) * each_, each_);
+        copy(output_.data() + static_cast<std::size_t>(rank) * each_, from, each_);
         from += each_;
       }
   }
 
-  static void copy(T const* from, T* to, std::size_t count) {
+  static void copy(T* to, T const* from, std::size_t count) {
     if (count > 0) std::memcpy(to, from, count * sizeof(T));
   }
 

@@ -69,7 +69,7 @@ class grid {
   T* contiguous() const { return has_gaps() ? nullptr : data_; }
   void copy_to(value_type* out) const {
     for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
-      copy(row, stride, out, 1, count);
+      copy(out, 1, row, stride, count);
       out += count;
     });
   }
@@ -77,7 +77,7 @@ class grid {
   void copy_from(value_type const* in, std::size_t count) const {
     for_each_row([&](T* row, std::size_t in_row, std::ptrdiff_t stride) {
       std::size_t const copied = std::min(in_row, count);
-      copy(in, 1, row, stride, copied);
+      copy(row, stride, in, 1, copied);
       in += copied;
       count -= copied;
     });
@@ -104,7 +104,7 @@ class grid {
   static gapped_array described(T* data, std::size_t count) {
     return {const_cast<std::byte*>(reinterpret_cast<std::byte const*>(data)), count * sizeof(T)};
   }
-  static void copy(value_type const* from, std::ptrdiff_t from_stride, value_type* to, std::ptrdiff_t to_stride,
+  static void copy(value_type* to, std::ptrdiff_t to_stride, value_type const* from, std::ptrdiff_t from_stride,
                    std::size_t count) {
     if (from_stride == 1 && to_stride == 1) std::copy_n(from, count, to);
     else
