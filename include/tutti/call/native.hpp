@@ -49,7 +49,7 @@ void compare_blocks(engine<Transport>& on, begun_call<Transport>& begun, request
 // other and their timeouts are long: a rank that arrives within 50 ms of its previous meeting arrives within 50 ms of
 // all others. It is not skipped if a fault outside this group can make ranks give up at any time.
 template <class Transport>
-void meet(engine<Transport>& on, begun_call<Transport>& begun) {
+void call_roll(engine<Transport>& on, begun_call<Transport>& begun) {
   static constexpr std::chrono::milliseconds soon{50};
   static constexpr std::chrono::seconds late{10};
   auto const now = deadline::clock::now();
@@ -104,7 +104,7 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
   if (on.tuned.meets) {
     if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
       if (r.ragged) compare_blocks<C>(on, begun, r, memory);
-    meet(on, begun);
+    call_roll(on, begun);
   }
   {
     auto const inside = on.transport().enter_library(name(C).data(), begun.timeout(), begun.where());

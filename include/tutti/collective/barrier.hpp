@@ -38,7 +38,7 @@ inline constexpr call_names token_names{"token", {}};
 inline constexpr bit_or combine_tokens{};
 
 template <class Algorithm, class Comm>
-returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) {
+returned_by<Comm> perform_barrier(Comm& comm, options const& o, std::source_location where) {
   return noting_refusals(comm, [&]() __attribute__((always_inline)) {
     check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
     reduction<collective::barrier, Algorithm, unsigned char, bit_or, token_memory> call{
@@ -62,8 +62,8 @@ returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where)
 // Returns when all ranks have called it. It carries no data.
 //
 // Throws    error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
-// Cost      messages of one byte: one_shot 1 hop, p-1 per rank; dissemination and recursive_doubling log2 p hops, one
-//           each
+// Cost      of one_shot: 1 hop, in which each rank sends p-1 messages of one byte; of dissemination and recursive_doubling:
+//           log2 p hops, with one message each
 // Source    MPI-4.1, 6.3
 //
 //   tutti::barrier(comm);
@@ -71,7 +71,7 @@ returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where)
 template <class Algorithm = automatic, class Comm>
   requires detail::host_ranks<Comm>
 auto barrier(Comm&& comm, options const& o = {}, std::source_location where = std::source_location::current()) {
-  if constexpr (detail::expect_communicator<Comm>()) return detail::meet<Algorithm>(comm, o, where);
+  if constexpr (detail::expect_communicator<Comm>()) return detail::perform_barrier<Algorithm>(comm, o, where);
 }
 
 }  // namespace tutti

@@ -35,8 +35,8 @@ namespace tutti::detail {
 // completes only once its receive is matched, and messages are matched in order, so the sender cannot run far ahead.
 // An error of the MPI becomes a fault on the board; the data path throws nothing.
 //
-// One thread may use the tracks of calls while another uses those of messages outside calls. They share the table of peers,
-// and the note for the watchdog, which so sees a thread that hangs only once the other is not polling.
+// One thread may use the tracks of calls while another uses those of messages outside calls. They share the table of peers
+// and the note for the watchdog: if one thread hangs, the watchdog sees it only once the other has stopped polling.
 class mpi_channels {
  public:
   static constexpr std::size_t slice_bytes = mpi_channel::slice_bytes;
@@ -54,7 +54,7 @@ class mpi_channels {
 
   // -- Sending: claim a place, write to it, publish. Null while the window is full.
   std::byte* claim(int to, int track) noexcept {
-    if (!knows(to) && !meet(to)) [[unlikely]]
+    if (!knows(to) && !make_channels(to)) [[unlikely]]
       return nullptr;
     sender& out = outgoing(to, track);
     if (!out.slots && !open(out.slots, to)) return nullptr;
@@ -86,7 +86,7 @@ class mpi_channels {
   }
   // Whether all messages of all channels have left. Only while closing.
   bool idle() noexcept {
-    for (met const& peer : met_)
+    for (known_peer const& peer : known_)
       for (int track = 0; track < tracks_; ++track)
         if (!advance(peer.ends.get()[track].out, peer.rank)) return false;
     return true;
@@ -107,7 +107,7 @@ class mpi_channels {
 
   // -- Receiving: peek, use the view, release.
   arrival peek(int from, int track, std::uint32_t tag) noexcept {
-    if (!knows(from) && !meet(from)) [[unlikely]]
+    if (!knows(from) && !make_channels(from)) [[unlikely]]
       return {};
     receiver& in = incoming(from, track);
     if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
@@ -165,7 +165,7 @@ class mpi_channels {
 
   // Cancels the posted receives. A slot that a stalled sender has begun to fill is left to the MPI.
   void cancel_receives(deadline until) noexcept {
-    for (met const& peer : met_)
+    for (known_peer const& peer : known_)
       for (int track = 0; track < tracks_; ++track) peer.ends.get()[track].in.cancel(until);
     auto const test = [&] { return done(unexpected_->request, rank_) ? progress::done : progress::stuck; };
     if (unexpected_ && unexpected_->request != MPI_REQUEST_NULL &&
@@ -174,7 +174,7 @@ class mpi_channels {
   }
   // Leaves the memory of messages that have not left to the MPI.
   void abandon_sends() noexcept {
-    for (met const& peer : met_)
+    for (known_peer const& peer : known_)
       for (int track = 0; track < tracks_; ++track) peer.ends.get()[track].out.abandon();
   }
 
@@ -199,7 +199,7 @@ class mpi_channels {
   using receiver = mpi_channel::receiver;
   static constexpr std::size_t window = mpi_channel::window;
 
-  struct met {
+  struct known_peer {
     int rank;
     std::unique_ptr<mpi_channel::ends[]> ends;
   };
@@ -234,12 +234,12 @@ class mpi_channels {
   [[gnu::cold]] void fail_without_memory(int peer) noexcept {
     fail(rank_, [&] { return join({"no memory for a channel to or from rank ", peer}); });
   }
-  [[gnu::cold]] bool meet(int peer) noexcept {
+  [[gnu::cold]] bool make_channels(int peer) noexcept {
     try {
-      std::lock_guard const lock(meeting_);
+      std::lock_guard const lock(making_);
       if (knows(peer)) return true;
-      met_.push_back({peer, std::make_unique<mpi_channel::ends[]>(static_cast<std::size_t>(tracks_))});
-      peers_[static_cast<std::size_t>(peer)].store(met_.back().ends.get(), std::memory_order_release);
+      known_.push_back({peer, std::make_unique<mpi_channel::ends[]>(static_cast<std::size_t>(tracks_))});
+      peers_[static_cast<std::size_t>(peer)].store(known_.back().ends.get(), std::memory_order_release);
     } catch (std::bad_alloc const&) {
       fail_without_memory(peer);
     }
@@ -284,10 +284,10 @@ class mpi_channels {
   int rank_;
   int ranks_;
   int tracks_;
-  std::vector<std::atomic<mpi_channel::ends*>> peers_;  // by track; null for those that no channel has been used with
-  std::mutex meeting_;
-  std::vector<met> met_;      // peers whose channels exist; grows under the lock, and is walked only while closing
-  sender* listed_ = nullptr;  // the first of the channels with messages of calls that have not left
+  std::vector<std::atomic<mpi_channel::ends*>> peers_;  // by rank: the ends on every track; null before the first use
+  std::mutex making_;
+  std::vector<known_peer> known_;  // peers whose channels exist; grows under the lock, and is walked only while closing
+  sender* listed_ = nullptr;       // the first of the channels with messages of calls that have not left
   std::unique_ptr<mpi_channel::lone_slot> unexpected_;
   std::vector<MPI_Request> farewells_;
 };
