@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::testing {

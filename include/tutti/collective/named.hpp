@@ -92,7 +92,7 @@ void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std:
   all_gather(comm, std::span(&hash, 1), hashes, {}, where);
   auto const other = std::ranges::find_if(hashes, [&](std::uint64_t one) { return one != hash; });
   if (other != hashes.end()) {
-    auto const lists = all_gather_bytes(comm, reason(0, list), where);
+    auto const lists = all_gather_bytes(comm, bytes_of(list), where);
     auto const peer = static_cast<std::size_t>(other - hashes.begin());
     auto const theirs = lists.of(peer);
     throw error({.code = error_code::mismatch,

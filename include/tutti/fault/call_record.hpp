@@ -13,8 +13,8 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/execute/plan.hpp"
-#include "tutti/execute/transfer.hpp"
 #include "tutti/fault/own_schedules.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "tutti/execute/transfer.hpp"
 #include "tutti/fault/call_record.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/transport/board.hpp"
 
 namespace tutti::detail {

@@ -21,9 +21,16 @@ struct byte_string {
   std::vector<std::byte> bytes;
 };
 
-inline byte_string reason(std::uint32_t type, std::string_view text) {
+inline byte_string bytes_of(std::string_view text) {
   auto const* const begin = reinterpret_cast<std::byte const*>(text.data());
-  return {{text.size(), type, 1}, {begin, begin + text.size()}};
+  return {{.bytes = text.size()}, {begin, begin + text.size()}};
+}
+// Why an object of this type could not be sent.
+inline byte_string failure_text(std::uint32_t type, std::string_view text) {
+  byte_string out = bytes_of(text);
+  out.head.type = type;
+  out.head.failed = 1;
+  return out;
 }
 
 }  // namespace tutti::detail

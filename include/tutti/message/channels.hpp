@@ -12,7 +12,7 @@
 
 #include "tutti/core/by_peer.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/head.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/transport/arrival.hpp"

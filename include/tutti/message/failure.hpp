@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 
 namespace tutti::detail {
 

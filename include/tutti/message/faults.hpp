@@ -14,7 +14,7 @@
 #include "tutti/call/engine.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/fault/way_out.hpp"
 #include "tutti/message/messenger.hpp"
 

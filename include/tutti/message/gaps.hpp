@@ -7,7 +7,7 @@
 #include <span>
 
 #include "tutti/call/packed_arrays.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/started/buffer_check.hpp"
 
 namespace tutti::detail {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tutti/core/fifo.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/head.hpp"
 
 namespace tutti::detail {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/failure.hpp"
 #include "tutti/message/head.hpp"
 #include "tutti/message/receiver.hpp"

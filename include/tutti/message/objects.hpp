@@ -29,7 +29,7 @@ std::vector<std::byte> message_of(T const& object, bytes_head& head) {
     write_to(out, object);
     head = {out.size() - sizeof head, type_id<T>(), 0};
   } catch (std::exception const& e) {
-    byte_string const why = reason(type_id<T>(), e.what());
+    byte_string const why = failure_text(type_id<T>(), e.what());
     head = why.head;
     out.resize(sizeof head);
     out.insert(out.end(), why.bytes.begin(), why.bytes.end());

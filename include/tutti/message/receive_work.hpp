@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/started_transfer.hpp"
 #include "tutti/started/work.hpp"
 

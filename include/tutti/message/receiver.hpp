@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/failure.hpp"
 #include "tutti/message/head.hpp"
 #include "tutti/message/matching.hpp"

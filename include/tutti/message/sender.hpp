@@ -14,7 +14,7 @@
 
 #include "tutti/core/by_peer.hpp"
 #include "tutti/core/fifo.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/channels.hpp"
 #include "tutti/message/head.hpp"
 #include "tutti/message/sliced_receives.hpp"

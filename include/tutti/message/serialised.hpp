@@ -79,7 +79,7 @@ byte_string to_bytes(T const& object) {
     out.head.bytes = out.bytes.size();
     return out;
   } catch (std::exception const& e) {
-    return reason(type_id<T>(), e.what());
+    return failure_text(type_id<T>(), e.what());
   }
 }
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 
 namespace tutti::detail {
 

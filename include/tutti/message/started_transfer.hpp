@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/message/gaps.hpp"
 #include "tutti/started/call.hpp"
 #include "tutti/started/tick_clock.hpp"

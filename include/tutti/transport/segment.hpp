@@ -24,6 +24,11 @@ inline constexpr std::size_t inline_bytes = 48;
 // One flag per 16 KiB lets the receiver begin while the sender still copies.
 inline constexpr std::size_t slot_bytes = 16 * 1024;
 
+// Tagged messages have a track of their own, after those of schedules, and their slices have another, because many small messages are
+// fastest through a few slots and large ones through many.
+inline constexpr int message_track = 4, slice_track = 5;
+inline constexpr int all_tracks = 6;
+
 // The number of slots that the channels of a sender use in rotation. It is large for the sake of caches, not to let the
 // sender run ahead: writing to a line that the receiver's second-level cache still holds costs four times as much as
 // writing to one that was evicted from it. On a Zen 4 with 1 MiB of second-level cache: 7 GB/s with 256 KiB in
@@ -31,9 +36,8 @@ inline constexpr std::size_t slot_bytes = 16 * 1024;
 // together with those of the first. The channels of a sender share the slots; otherwise those of many ranks would not
 // fit into the third level: 32 MiB on 8 ranks by two_shot takes 45 ms with 4 slots per channel for the second phase, 54
 // to 71 with 16.
-// Track 5 carries slices of tagged messages.
 constexpr std::size_t slots_of(int ranks, int track) {
-  std::size_t const all = track == 0 || track == 5 ? 128 : 32,
+  std::size_t const all = track == 0 || track == slice_track ? 128 : 32,
                     share = all / static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1);
   return share < 4 ? 4 : std::bit_floor(share);
 }
@@ -94,7 +98,7 @@ struct alignas(cache_line) packet {
 };
 static_assert(sizeof(packet) == cache_line);
 
-// The current call of a rank, for peers that have waited long.
+// A call of a rank, or the message that it waits for, for peers that have waited long and for flight records.
 struct alignas(cache_line) call_record {
   static constexpr std::size_t words = 7;
   std::atomic<std::uint64_t> sequence;
@@ -118,7 +122,7 @@ enum class exclusion : std::uint32_t { none, marked, complete };
 
 enum class fetching : std::uint32_t { untried, works, refused };
 
-// The state of a rank in an agreement; see transport/ballot.hpp.
+// The outcome that a rank proposes for an agreement; see transport/ballot.hpp.
 struct proposal {
   static constexpr std::size_t words = max_ranks / 64;
   std::atomic<std::uint64_t> number;
@@ -205,7 +209,7 @@ struct segment_header {
 inline constexpr std::uint64_t segment_layout = hash_of(std::initializer_list<std::uint64_t>{
     TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, sizeof(segment_header), sizeof(rank_page), offsetof(rank_page, called),
     offsetof(rank_page, vote), offsetof(rank_page, near), sizeof(channel), sizeof(slot), close_places, min_close_bytes,
-    max_close_bytes, slots_of(2, 0), slots_of(2, 1), slots_of(2, 5)});
+    max_close_bytes, slots_of(2, 0), slots_of(2, 1), slots_of(2, slice_track)});
 
 // The memory that all ranks can read in place, and the address to which references to it are relative.
 struct readable_memory {

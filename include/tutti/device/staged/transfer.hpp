@@ -19,7 +19,6 @@
 #include "tutti/device/model/staging_device.hpp"
 #include "tutti/device/staged/message_place.hpp"
 #include "tutti/device/staged/outbox.hpp"
-#include "tutti/execute/transfer.hpp"
 #include "tutti/message/point_to_point.hpp"
 
 namespace tutti::detail {

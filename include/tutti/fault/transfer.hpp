@@ -20,11 +20,7 @@ inline constexpr int no_rank = any_source + 1;
 
 namespace detail {
 
-// Messages have a track of their own, after those of schedules, and their slices have another, because many small messages are
-// fastest through a few slots and large ones through many.
-inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
-inline constexpr int all_tracks = max_tracks + 2;
-static_assert(slice_track == 5, "slots_of names it");
+static_assert(message_track == max_tracks);
 
 // It must not move in memory until it has ended. The order of type, tag and peer differs from that of message heads and records:
 // otherwise compilers copy two of them by one load, which waits for the two stores before it, queued behind those of the last
