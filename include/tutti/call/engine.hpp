@@ -77,8 +77,8 @@ class engine : public faults_in_call<Transport> {
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     std::uint64_t const sequence = this->sequence() + 1;
     sequence_.store(sequence, std::memory_order_relaxed);
-    auto const place = places_.word_of(where, [&] { return shared_place(where); });
-    notices_->begin(sequence, p.words, place);
+    auto const site = sites_.word_of(where, [&] { return shared_site(where); });
+    notices_->begin(sequence, p.words, site);
     recorder_->begin(sequence, *notices_);
     if (notices_->faulty()) this->report_fault(where, this->in_call);
   }
@@ -134,7 +134,7 @@ class engine : public faults_in_call<Transport> {
   [[gnu::cold]] void introduce(std::uint32_t id, std::string_view name) noexcept;
 
   // A call site, for the board.
-  std::uint64_t shared_place(std::source_location where) {
+  std::uint64_t shared_site(std::source_location where) {
     return to_shared_word(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
   }
 
@@ -170,7 +170,7 @@ class engine : public faults_in_call<Transport> {
   std::uint64_t history_ = 0;  // a hash of all calls
   sole_user caller_{this->environment.finds_every_thread()};
   std::mutex introducing_;  // names, and reasons to leave
-  shared_places places_;
+  shared_sites sites_;
   std::atomic<std::uint64_t> refused_ = 0;  // in place of which call one was refused
   std::shared_ptr<engine> const itself_{std::make_shared<char>(), this};
 

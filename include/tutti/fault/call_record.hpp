@@ -51,11 +51,11 @@ template <class Introduce>
   return std::uint64_t{name_id(file)} << 32 | where.line();
 }
 
-// Caches the words of call sites, because a program makes most of its calls at a few places. Used by one thread at a
+// Caches the words of call sites, because a program makes most of its calls at a few of them. Used by one thread at a
 // time.
-class shared_places {
+class shared_sites {
  public:
-  // make() returns the word of a place that is not cached.
+  // make() returns the word of a site that is not cached.
   template <class Make>
   std::uint64_t word_of(std::source_location const& where, Make&& make) {
     known& k = known_[where.line() % known_.size()];
@@ -74,10 +74,10 @@ class shared_places {
 
 // Where `rank` makes a call, such as "src/train.cpp:88"; empty if unknown.
 template <class Board>
-[[gnu::cold]] std::string place_in(call_words const& words, Board const& notices, int rank) {
-  std::uint64_t const place = words[place_word];
-  if (place == 0) return {};
-  return join({notices.name(rank, static_cast<std::uint32_t>(place >> 32)), ":", place & 0xffffffff});
+[[gnu::cold]] std::string site_in(call_words const& words, Board const& notices, int rank) {
+  std::uint64_t const site = words[site_word];
+  if (site == 0) return {};
+  return join({notices.name(rank, static_cast<std::uint32_t>(site >> 32)), ":", site & 0xffffffff});
 }
 
 inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
@@ -118,9 +118,9 @@ template <class Board>
 
 // The call site as part of a sentence.
 template <class Board>
-[[gnu::cold]] std::string at_place_in(call_words const& words, Board const& notices, int rank) {
-  std::string const place = place_in(words, notices, rank);
-  return place.empty() ? place : join({" at ", place});
+[[gnu::cold]] std::string at_site_in(call_words const& words, Board const& notices, int rank) {
+  std::string const site = site_in(words, notices, rank);
+  return site.empty() ? site : join({" at ", site});
 }
 
 // "all_reduce of 1000 float with sum (ring, staged)"

@@ -116,7 +116,7 @@ void observer::end(std::uint64_t sequence, Board const& notices, int rank) {
   append(event, {", \"dur\": ", fixed(in_us(took)), ", \"pid\": ", at_.rank, ", \"tid\": ", at_.number,
                  ", \"args\": {\"sequence\": ", sequence, ", \"bytes\": ", call.bytes});
   append_json(event, ", \"call\": ", text);
-  append_json(event, ", \"where\": ", place_in(*words, notices, rank));
+  append_json(event, ", \"where\": ", site_in(*words, notices, rank));
   trace_->add(event += "}}");
 }
 

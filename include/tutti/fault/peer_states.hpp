@@ -61,7 +61,7 @@ template <transport Transport>
 std::string peer_states<Transport>::doing(int peer) const {
   auto const message = notices_->awaited(peer);
   if (!message) return join({last_call(peer), notices_->called(peer) == 0 ? " on this communicator" : ""});
-  std::string const waits = join({describe_message(*message, *notices_, peer), at_place_in(*message, *notices_, peer)});
+  std::string const waits = join({describe_message(*message, *notices_, peer), at_site_in(*message, *notices_, peer)});
   if (notices_->called(peer) <= notices_->finished(peer)) return join({"in ", waits});
   return join({last_call(peer), ", and tests ", waits});
 }
@@ -73,7 +73,7 @@ std::string peer_states<Transport>::last_call(int peer) const {
   if (called == 0) return knows ? "before its first collective call" : "not heard from yet";
   auto const words = notices_->find(peer, called);
   std::string const what =
-      words ? join({describe(*words, *notices_, peer), at_place_in(*words, *notices_, peer)}) : "no longer on record";
+      words ? join({describe(*words, *notices_, peer), at_site_in(*words, *notices_, peer)}) : "no longer on record";
   char const* const seen = knows ? "in call #" : "in or after call #";
   return join({finished >= called ? "after call #" : seen, called, ", ", what});
 }
@@ -82,7 +82,7 @@ template <transport Transport>
 std::string peer_states<Transport>::said_of(int peer, std::uint64_t call) const {
   auto const words = notices_->find(peer, call);
   if (!words) return join({"rank ", peer, " makes a different call"});
-  return join({"rank ", peer, " calls ", describe(*words, *notices_, peer), at_place_in(*words, *notices_, peer)});
+  return join({"rank ", peer, " calls ", describe(*words, *notices_, peer), at_site_in(*words, *notices_, peer)});
 }
 
 template <transport Transport>

@@ -140,7 +140,7 @@ void recorder::write(std::string const& prefix, std::string const& reason, std::
 template <class Board>
 void recorder::append_fields(std::string& out, call_words const& words, Board const& notices, int rank) {
   readable_call const call = readable(words, notices, rank);
-  append_json(out, ", \"where\": ", place_in(words, notices, rank));
+  append_json(out, ", \"where\": ", site_in(words, notices, rank));
   append_json(out, ", \"call\": ", describe(words, notices, rank));
   append(out, {", \"fingerprint\": ", fingerprint_of(words)});
   append_json(out, ", \"collective\": ", call.what);
@@ -152,7 +152,7 @@ template <class Board>
 void recorder::append_fields_of_message(std::string& out, call_words const& words, Board const& notices, int rank) {
   bool const ended = message_history::ended(words);
   char const* const kind = is_send(words) ? "send" : is_probe(words) ? "probe" : "recv";
-  append_json(out, ", \"where\": ", place_in(words, notices, rank));
+  append_json(out, ", \"where\": ", site_in(words, notices, rank));
   append_json(out, ", \"message\": ", describe_message(words, notices, rank));
   append(out, {", \"kind\": \"", kind, "\", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
                ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});

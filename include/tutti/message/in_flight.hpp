@@ -71,8 +71,8 @@ class messages_in_flight : public call_queue<Transport> {
       std::lock_guard const lock(busy_);
       if (transfer const* const t = awaited()) {
         auto const record = history_.find(t->number);
-        std::uint64_t const place = record ? (*record)[place_word] : 0;
-        engine_.notices().set_awaited(at_place(to_words(*t), place));
+        std::uint64_t const site = record ? (*record)[site_word] : 0;
+        engine_.notices().set_awaited(at_site(to_words(*t), site));
         announced_ = true;
       }
     }
@@ -121,7 +121,7 @@ class messages_in_flight : public call_queue<Transport> {
   // As messenger::start.
   bool start(transfer& t, std::source_location where, bool looks = true) {
     engine_.forget_refusal();
-    history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
+    history_.begin(t, sites_.word_of(where, [&] { return engine_.shared_site(where); }));
     if (t.what != transfer::probe && std::exchange(last_named_type_, t.type) != t.type)
       engine_.introduce(t.type, t.type_name);
     return messenger_.start(t, looks);
@@ -253,7 +253,7 @@ class messages_in_flight : public call_queue<Transport> {
   messenger<Transport> messenger_;
   message_faults<Transport> faults_;
   message_history history_;
-  shared_places places_;
+  shared_sites sites_;
   std::atomic<bool> announced_ = false;          // the notice board names what this rank waits for
   std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
   std::uint32_t last_named_type_ = 0;

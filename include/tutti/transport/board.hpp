@@ -16,16 +16,16 @@ namespace tutti::detail {
 
 // -- Records that one rank writes while others may read them.
 
-// Writes `place` in place of the last word.
+// Writes `site` in place of the last word.
 inline void write_call(call_record& record, std::uint64_t sequence, call_words const& call,
-                       std::uint64_t place) noexcept {
+                       std::uint64_t site) noexcept {
   record.sequence.store(0, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   // Compilers leave a loop of atomic stores as it is.
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (record.word[I].store(call[I], std::memory_order_release), ...);
-  }(std::make_index_sequence<place_word>{});
-  record.word[place_word].store(place, std::memory_order_release);
+  }(std::make_index_sequence<site_word>{});
+  record.word[site_word].store(site, std::memory_order_release);
   record.sequence.store(sequence, std::memory_order_release);
 }
 // The call, if the record holds this one.
@@ -61,8 +61,8 @@ class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
-  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place) noexcept {
-    write_call(self_->calls[sequence % records], sequence, call, place);
+  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t site) noexcept {
+    write_call(self_->calls[sequence % records], sequence, call, site);
     self_->called.store(sequence, std::memory_order_release);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
@@ -78,7 +78,7 @@ class board {
 
   // Announces the message outside calls that this rank waits for, or withdraws the announcement.
   void set_awaited(call_words const& message) noexcept {
-    write_call(self_->awaited, ++awaits_, message, message[place_word]);
+    write_call(self_->awaited, ++awaits_, message, message[site_word]);
   }
   void clear_awaited() noexcept { self_->awaited.sequence.store(0, std::memory_order_release); }
   std::optional<call_words> awaited(int rank) const noexcept {

@@ -19,10 +19,10 @@ namespace tutti::detail {
 // A call as a notice board stores it. Word 0 is its fingerprint, the last one its call site or 0; fault/call_record.hpp
 // defines the others.
 using call_words = std::array<std::uint64_t, call_record::words>;
-inline constexpr std::size_t place_word = call_record::words - 1;
+inline constexpr std::size_t site_word = call_record::words - 1;
 
-inline call_words at_place(call_words call, std::uint64_t place) noexcept {
-  call[place_word] = place;
+inline call_words at_site(call_words call, std::uint64_t site) noexcept {
+  call[site_word] = site;
   return call;
 }
 

@@ -18,9 +18,9 @@ using bool_function = bool (*)();
 // Where each rank records its current call, reads those of its peers, and reports the first fault; see transport/board.hpp.
 template <class T>
 concept notice_board =
-    requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
+    requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t site,
              std::uint32_t id, std::string_view text, circumstance when, fault const& f, bool_function decided) {
-      { t.begin(sequence, call, place) } noexcept;
+      { t.begin(sequence, call, site) } noexcept;
       { t.finish(sequence) } noexcept;
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;

@@ -76,7 +76,7 @@ class device_board {
   // Describes a call of this rank, and names its type and operation.
   void introduce(int self, std::uint32_t call, call_words const& words) const noexcept {
     call_record& record = this->record(self, call);
-    if (record.sequence.load(std::memory_order_relaxed) != call) write_call(record, call, words, words[place_word]);
+    if (record.sequence.load(std::memory_order_relaxed) != call) write_call(record, call, words, words[site_word]);
   }
   void name(int self, std::uint32_t id, std::string_view text) const noexcept {
     if (id != 0) write_name(rank(self).known_names, id, text);

@@ -37,8 +37,8 @@ class mpi_board : public mpi_notices {
 
   // -- The interface of notice_board.
 
-  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place) noexcept {
-    write_call(news_->own[sequence % records], sequence, call, place);
+  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t site) noexcept {
+    write_call(news_->own[sequence % records], sequence, call, site);
     news_->called.store(sequence, std::memory_order_release);
     news_->waited.store({}, std::memory_order_relaxed);
     // A fault may have been raised while this rank computed. Not checked in every call, because each check calls the MPI.
@@ -57,14 +57,14 @@ class mpi_board : public mpi_notices {
     if (rank == news_->rank) return news_->finished.load(std::memory_order_acquire);
     return std::max(last_notice(rank, &notice::finished), last_known_call(rank) > 0 ? last_known_call(rank) - 1 : 0);
   }
-  // A call from which this rank has accepted messages was the same as its own, perhaps made from another place.
+  // A call from which this rank has accepted messages was the same as its own, perhaps made at another site.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
     auto const own = [&] { return read_call(news_->own[sequence % records], sequence); };
     if (rank == news_->rank) return own();
     auto const theirs = last_notice(rank, &notice::calls)[sequence % mpi_news::calls_in_notice];
     if (sequence != 0 && theirs.sequence == sequence) return theirs.words;
     auto const same = sequence <= last_known_call(rank) ? own() : std::nullopt;
-    return same ? std::optional(at_place(*same, 0)) : same;
+    return same ? std::optional(at_site(*same, 0)) : same;
   }
 
   // The message outside calls that this rank waits for. Peers are told once it has waited long.
