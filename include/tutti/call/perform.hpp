@@ -43,7 +43,7 @@ concept communicating =
 
 namespace detail {
 
-// The return type of a collective on it: void, work, persistent, or void.
+// What a collective returns: a work on async(comm), a persistent on prepared(comm), and nothing on a communicator or in a batch.
 template <communicating Comm>
 using returned_by = typename returns<std::remove_reference_t<Comm>>::type;
 

@@ -26,6 +26,7 @@ constexpr unlisted_algorithm const* unlisted_or_none() {
 // Why an algorithm cannot carry out a call; empty if it can.
 inline std::string_view objection_to(request const& r, algorithm_id chosen, problem const& p) {
   if (r.unlisted == nullptr) return objection(chosen, p);
+  static_assert(max_ranks == 1024, "sentences name this number");
   if (p.many) return "an algorithm that is not part of the library supports at most 1024 ranks";
   return objection(r.unlisted->schedule, p);
 }

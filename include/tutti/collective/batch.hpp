@@ -172,7 +172,7 @@ class batch {
 
  private:
   template <class Call>
-  static inline char kind_of{};  // its address identifies T and Op
+  static inline char kind_of{};  // its address identifies the type of a listed call
 
   struct listed {
     explicit listed(char const* k) : kind(k) {}

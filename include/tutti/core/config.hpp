@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The only macros of the library: supported compilers, the version, where definitions are compiled, and annotations of
+// The macros of the library that stay defined: supported compilers, the version, where definitions are compiled, and annotations of
 // functions and loops.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace tutti {
 
-// The kinds of errors. All ranks of a communicator get an error that is not bad_argument, buffer_in_use or excluded.
+// The kinds of errors. Errors other than bad_argument, buffer_in_use and excluded are thrown on all ranks of the communicator.
 enum class error_code {
   bad_argument,   // this rank's own call is wrong; nothing was sent
   mismatch,       // ranks made different calls

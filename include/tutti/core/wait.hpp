@@ -21,7 +21,7 @@ class running_clock {
   using rep = steady::rep;
   using period = steady::period;
   using time_point = std::chrono::time_point<running_clock>;
-  static constexpr bool is_steady = false;  // a thread may read it before another has noticed that it stood
+  static constexpr bool is_steady = false;  // a thread that notices that the process was stopped sets it back
   // Of a longer pause, this much counts as running, so deadlines pass on the slowest of machines too.
   static constexpr duration longest_pause = std::chrono::milliseconds(200);
 

@@ -11,7 +11,8 @@
 namespace tutti::detail {
 
 // Parsed from TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it serves) or
-// `collective=algorithm`; later entries win. None may repeat another.
+// `collective=algorithm`. A later entry overrides an earlier one; naming a collective, or an algorithm for all collectives, twice is
+// an error.
 class overrides {
  public:
   overrides() = default;
