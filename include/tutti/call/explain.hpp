@@ -53,7 +53,8 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   std::string text =
       std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
-  text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
+  text += " on " + std::to_string(comm.size()) + (comm.size() == 1 ? " rank over " : " ranks over ") +
+          std::string(Transport::name) + ": ";
   if (comm.size() == 1 && o.algorithm != algorithm_id::automatic)
     detail::expect_served_alone<Transport>(r, find_schedule, where);
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};

@@ -22,7 +22,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/execute/transfer.hpp"
+#include "tutti/fault/transfer.hpp"
 #include "tutti/transport/absence.hpp"
 
 namespace tutti {

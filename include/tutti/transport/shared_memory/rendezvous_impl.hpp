@@ -187,7 +187,7 @@ TUTTI_INLINE void rendezvous::send_refusal(descriptor const& guest, error const&
   envelope message;
   message.content.code = static_cast<std::int32_t>(why.code());
   message.content.peer = why.peer();
-  write_terminated(message.content.text, why.what());
+  write_terminated(message.content.text, join({why.happened(), why.way_out().empty() ? "" : "; ", why.way_out()}));
   ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
 }
 
