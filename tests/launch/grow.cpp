@@ -133,6 +133,24 @@ TEST_CASE("a rank that votes instead of meeting the others is not waited for") {
   CHECK(code_of(process) == 1 + static_cast<int>(error_code::timeout));
 }
 
+TEST_CASE("ranks that only look do not take a newcomer away from rank 0") {
+  std::string const name = name_of_growth();
+  pid_t const process = fork_newcomer(name, 0, [](std::optional<join_request>& request) {
+    auto joined = request->wait(60s);
+    expect(all_reduce(joined.comm, 1, sum{}) == 4, "another sum");
+  });
+  CHECK_NOTHROW(run_local(3, [&](auto& comm) {
+    newcomers found = find_all(comm, name, {0});
+    barrier(comm);
+    if (!comm.is_main()) found = find_newcomers(name, std::vector{0});  // rank 0 has found it first
+    expect(found.size() == 1, "a rank does not find it");
+    barrier(comm);
+    auto larger = grow(comm, name, found, {.within = 60s});
+    expect(larger.comm && all_reduce(*larger.comm, 1, sum{}) == 4, "not grown: " + larger.why);
+  }));
+  CHECK(code_of(process) == 0);
+}
+
 TEST_CASE("a process that is turned away is told") {
   std::string const name = name_of_growth();
   pid_t const process = fork_newcomer(name, 3, [](std::optional<join_request>& request) {

@@ -34,7 +34,7 @@ class newcomers {
 };
 
 // Those of these numbers that wait under this name, `most` at most, in the order of the numbers. It takes a system call for each
-// number, and does not wait. Usually rank 0 calls it between two steps.
+// number, and does not wait. Rank 0 calls it between two steps; on other ranks, it shows who waits.
 // Throws error: system, if this process may open no more files.
 newcomers find_newcomers(std::string const& name, std::span<int const> numbers,
                          std::size_t most = std::numeric_limits<std::size_t>::max());

@@ -64,8 +64,13 @@ class open_door {
   [[gnu::cold]] communicator<shm> join_as(invitation const& invited);
 
  private:
+  // The last of the invitations that have arrived; its connection becomes host_.
+  [[gnu::cold]] std::optional<invitation> take_invitation(std::vector<bool> const& readable);
+
   std::string job_;
-  descriptor listener_, host_;
+  descriptor listener_;
+  std::vector<descriptor> finders_;  // processes that have found this one, and may invite it; the latest is last
+  descriptor host_;                  // the one that has
 };
 
 }  // namespace tutti::detail

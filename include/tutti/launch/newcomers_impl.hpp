@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
 #include <sys/socket.h>
 #include <utility>
+#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -70,12 +72,30 @@ TUTTI_INLINE open_door::open_door(std::string job, int number) : job_(std::move(
                  "check whether another process has the same number; let the sandbox allow abstract Unix sockets");
 }
 
+TUTTI_INLINE std::optional<invitation> open_door::take_invitation(std::vector<bool> const& readable) {
+  std::optional<invitation> out;
+  std::vector<descriptor> silent;
+  for (std::size_t i = 0; i < finders_.size(); ++i) {
+    invitation one;
+    if (!readable[i]) {
+      silent.push_back(std::move(finders_[i]));
+    } else if (::recv(finders_[i].get(), &one, sizeof one, MSG_DONTWAIT) == sizeof one &&
+               one.sender == invitation::sign) {
+      out = one;
+      host_ = std::move(finders_[i]);
+    }  // else it has changed its mind, or is gone
+  }
+  finders_ = std::move(silent);
+  return out;
+}
+
 TUTTI_INLINE invitation open_door::wait(countdown& until, std::string const& failure) {
   host_ = descriptor();
   while (true) {
-    pollfd waiting[]{{listener_.get(), POLLIN, 0}, {host_.get(), POLLIN, 0}};
+    std::vector<pollfd> waiting{{listener_.get(), POLLIN, 0}};
+    for (descriptor const& one : finders_) waiting.push_back({one.get(), POLLIN, 0});
     running_clock::rest rest;
-    ::poll(waiting, 2, 100);
+    ::poll(waiting.data(), waiting.size(), 100);
     rest.end();
     if (until.passed() && !failure.empty())
       throw error(
@@ -89,27 +109,29 @@ TUTTI_INLINE invitation open_door::wait(countdown& until, std::string const& fai
            .what = "the ranks of this job did not ask this process to join in time",
            .way_out = "make sure that they call grow(), or run an elastic_loop of fewer ranks than tutti-run --elastic "
                       "allows; or wait longer (elastic_options::asked_within)"});
-    if (waiting[0].revents != 0) {  // a later one is of a later rank 0: an earlier one may have stopped before it asked
-      descriptor guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (guest && process_of(guest)) host_ = std::move(guest);
-      continue;
+    // Any process may find this one, but only rank 0 invites it. Of two that have, the later one counts: the first may be a rank 0
+    // that has ended since.
+    std::vector<bool> readable;
+    for (std::size_t i = 0; i < finders_.size(); ++i) readable.push_back(waiting[1 + i].revents != 0);
+    auto const invited = take_invitation(readable);
+    if (waiting[0].revents != 0) {
+      descriptor finder(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      // This process may open no more files, so it forgets the first of those that have found it and never asked.
+      if (!finder && errno == EMFILE && !finders_.empty()) finders_.erase(finders_.begin());
+      if (finder && process_of(finder)) finders_.push_back(std::move(finder));
     }
-    if (waiting[1].revents == 0) continue;
-    invitation out;
-    if (::recv(host_.get(), &out, sizeof out, MSG_DONTWAIT) == sizeof out && out.sender == invitation::sign) {
-      if (out.layout != segment_layout)
-        throw error({.code = error_code::mismatch,
-                     .what = "the ranks of this job were built with another version of tutti",
-                     .way_out = "build all programs of a job with the same tutti"});
-      if (out.ranks > 0) return out;
-      throw error(
-          {.code = error_code::bad_argument,
-           .what = "the ranks of this job have turned this process away: what it was to join is over",
-           .way_out =
-               "end this process, or wait under another name; with elastic_loop, make a single loop in a program whose "
-               "lost ranks are to be replaced: a process that starts again begins with the first"});
-    }
-    host_ = descriptor();  // it has changed its mind, or is gone
+    if (!invited) continue;
+    if (invited->layout != segment_layout)
+      throw error({.code = error_code::mismatch,
+                   .what = "the ranks of this job were built with another version of tutti",
+                   .way_out = "build all programs of a job with the same tutti"});
+    if (invited->ranks > 0) return *invited;
+    throw error(
+        {.code = error_code::bad_argument,
+         .what = "the ranks of this job have turned this process away: what it was to join is over",
+         .way_out =
+             "end this process, or wait under another name; with elastic_loop, make a single loop in a program whose "
+             "lost ranks are to be replaced: a process that starts again begins with the first"});
   }
 }
 
