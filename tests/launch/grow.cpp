@@ -101,8 +101,8 @@ TEST_CASE("a process that ends before the meeting leaves the ranks as they are, 
     if (comm.is_main()) ::kill(first, SIGKILL);
     grown const none = grow(comm, name, found, {.within = 60s});
     expect(!none.comm && none.vote.gone.empty() && (none.vote.flags & 1) == 0, "grown by a process that has ended");
-    // Other ranks may notice first that rank 0 has given up.
-    expect(none.why.find(comm.is_main() ? "rank 2 " : "rank ") != std::string::npos &&
+    // The other rank may notice first that rank 0 has given up.
+    expect(none.why.find(comm.is_main() ? "rank 2, newcomer 0, has ended" : "rank ") != std::string::npos &&
                none.why.find("timed out") == std::string::npos,
            "another reason: " + none.why);
     expect(none.intact() && all_reduce(comm, 1, sum{}) == 2, "the ranks cannot continue");
@@ -127,8 +127,7 @@ TEST_CASE("a rank that votes instead of meeting the others is not waited for") {
     }
     grown const none = grow(comm, name, found, {.within = 60s});
     expect(!none.comm && none.vote.flags == 0 && !none.intact(), "grown without a rank");
-    expect(none.why.find("rank 1 ") != std::string::npos && none.why.find("timed out") == std::string::npos,
-           "it waited: " + none.why);
+    expect(none.why.find("rank 1 has given up the meeting") != std::string::npos, "another reason: " + none.why);
   }));
   CHECK(code_of(process) == 1 + static_cast<int>(error_code::timeout));
 }
@@ -149,6 +148,50 @@ TEST_CASE("ranks that only look do not take a newcomer away from rank 0") {
     expect(larger.comm && all_reduce(*larger.comm, 1, sum{}) == 4, "not grown: " + larger.why);
   }));
   CHECK(code_of(process) == 0);
+}
+
+TEST_CASE("a newcomer that does not come in time is reported with the option that gives it more") {
+  std::string const name = name_of_growth();
+  pid_t const process = fork_newcomer(name, 0, [](std::optional<join_request>&) { std::this_thread::sleep_for(60s); });
+  CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+    grown const none = grow(comm, name, find_all(comm, name, {0}), {.within = 500ms});
+    expect(!none.comm && none.intact() && !none.why.empty(), "grown by a process that does not come");
+    expect(none.why.find("TUTTI_") == std::string::npos, "it names other settings: " + none.why);
+  }));
+  ::kill(process, SIGKILL);
+  CHECK(code_of(process) == -SIGKILL);
+}
+
+TEST_CASE("grow refuses to wait for no time at all") {
+  CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+    for (auto const within : {0ns, -1ns})
+      expect_error(error_of([&] { return grow(comm, "never", {}, {.within = within}).vote.flags; }),
+                   error_code::bad_argument, "grow_options::within is not positive");
+    expect(all_reduce(comm, 1, sum{}) == 2, "the ranks cannot continue");
+  }));
+}
+
+TEST_CASE("ranks that grow under different names learn so") {
+  std::string const name = name_of_growth();
+  pid_t const process = fork_newcomer(name, 0, [](std::optional<join_request>&) { std::this_thread::sleep_for(60s); });
+  for (bool const waits : {false, true}) {
+    CAPTURE(waits);
+    CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+      newcomers const found = waits ? find_all(comm, name, {0}) : newcomers();
+      bool const other = comm.rank() == 1;
+      std::string why;
+      error const e = error_of([&] {
+        why = grow(comm, other ? "other" : name, found, {.within = 60s}).why;
+        barrier(comm);
+        return 0;
+      });
+      expect_error(e, error_code::mismatch, "rank 1 passes the name \"other\" to grow");
+      if (other && waits) comm.agree(0);
+      if (!other && waits) expect(why.find("rank 1 passes the name") != std::string::npos, "another reason: " + why);
+    }));
+  }
+  ::kill(process, SIGKILL);
+  CHECK(code_of(process) == -SIGKILL);
 }
 
 TEST_CASE("a process that is turned away is told") {

@@ -41,7 +41,7 @@ newcomers find_newcomers(std::string const& name, std::span<int const> numbers,
 
 // The options of grow. All ranks pass the same, but for `word` and `flags`.
 struct grow_options {
-  std::chrono::nanoseconds within = std::chrono::seconds(5);  // how long ranks and newcomers wait for each other
+  std::chrono::nanoseconds within = std::chrono::seconds(5);  // how long ranks and newcomers wait for each other: not 0
   std::uint64_t word = 0;  // for the newcomers, from rank 0: the number of a step, say
   // This rank's flags in the vote at the end, as of communicator::agree. Bit 0: it is willing to grow; grow clears it on a rank that
   // has not met the others. Bit 1: it has not failed. Other bits are the program's.
@@ -60,12 +60,13 @@ struct grown {
 };
 
 // Makes a communicator of the ranks of `comm`, with the same numbers, and of the newcomers that rank 0 has found, which follow in
-// their order. Collective; the newcomers are in join_request::wait(). Only rank 0 passes newcomers; others pass none. If there are
-// none, it returns no communicator, at the cost of a broadcast of 16 bytes. If a newcomer has ended or does not come in time, or if a
-// rank is lost, it returns no communicator on any rank: continue with the old one if it is intact(), otherwise shrink it.
+// their order. Collective; the newcomers are in join_request::wait(). All ranks pass the same name, and only rank 0 passes newcomers.
+// If there are none, it returns no communicator, at the cost of a broadcast of 16 bytes. If a newcomer has ended or does not come in
+// time, or if a rank is lost, it returns no communicator on any rank: continue with the old one if it is intact(), otherwise shrink it.
 // Over shared memory only; all processes have the same user.
-// Throws error: as a broadcast and communicator::agree. A rank that catches an error, of grow or of another call while others may be
-// in grow, calls comm.agree(0) once, and then shrink(): the others' grow ends with that vote, and is not intact().
+// Throws error: as a broadcast and communicator::agree; bad_argument if `within` is not positive; mismatch if names differ. A rank
+// that catches an error, of grow or of another call while others may be in grow, calls comm.agree(0) once, and then shrink(): the
+// others' grow ends with that vote, and is not intact().
 //
 //   auto larger = tutti::grow(comm, "my-run", waiting);
 //   if (larger.comm) comm = *std::move(larger.comm);

@@ -9,6 +9,8 @@
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/hash.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/launch/grow.hpp"
 
@@ -23,6 +25,24 @@ struct newcomers_of {
 TUTTI_INLINE std::uint64_t number_of_meeting() {
   auto const now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   return (static_cast<std::uint64_t>(::getpid()) << 40) + (now & ((std::uint64_t{1} << 40) - 1));
+}
+
+[[noreturn, gnu::cold]] TUTTI_INLINE void refuse_time_to_meet(communicator<shm>& comm, std::source_location where) {
+  error const refusal(
+      {.code = error_code::bad_argument,
+       .rank = comm.rank(),
+       .what = "grow_options::within is not positive, so ranks and newcomers would not wait for each other",
+       .way_out = "pass the time that they may take, such as 5 s",
+       .where = where});
+  comm.engine().note_refusal(refusal);
+  throw refusal;
+}
+
+[[noreturn, gnu::cold]] TUTTI_INLINE void report_other_name(communicator<shm>& comm, std::string const& name,
+                                                            std::source_location where) {
+  comm.engine().raise({error_code::mismatch, comm.rank(), 0,
+                       join({"rank ", comm.rank(), " passes the name \"", name, "\" to grow, but rank 0 another one"})},
+                      where);
 }
 
 }  // namespace detail
@@ -47,9 +67,14 @@ TUTTI_INLINE newcomers find_newcomers(std::string const& name, std::span<int con
 
 TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcomers const& found,
                         grow_options const& options, std::source_location where) {
-  std::array<std::uint64_t, 2> count_and_meeting{found.size(), detail::number_of_meeting()};
-  broadcast(comm, count_and_meeting, 0, {}, where);
-  auto const [count, meeting] = count_and_meeting;
+  if (options.within.count() <= 0) detail::refuse_time_to_meet(comm, where);
+  // The number of newcomers below a hash of the name, and the number of the meeting.
+  constexpr int half = 32;
+  std::uint64_t const my_name = detail::hash_of(name) << half;
+  std::array<std::uint64_t, 2> words{my_name | found.size(), detail::number_of_meeting()};
+  broadcast(comm, words, 0, {}, where);
+  if (words[0] >> half != my_name >> half) detail::report_other_name(comm, name, where);
+  auto const count = static_cast<std::uint32_t>(words[0]);
   grown out;
   if (count == 0) {
     out.vote.flags = options.flags;
@@ -59,7 +84,7 @@ TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcom
   try {
     out.comm.emplace(detail::admit(comm, name,
                                    {.word = options.word,
-                                    .meeting = meeting,
+                                    .meeting = words[1],
                                     .within = options.within.count(),
                                     .ranks = comm.size() + static_cast<std::int32_t>(count)},
                                    comm.is_main() ? detail::newcomers_of::list(found) : none));

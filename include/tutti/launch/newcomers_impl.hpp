@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <optional>
 #include <poll.h>
+#include <string_view>
 #include <sys/socket.h>
 #include <utility>
 #include <vector>
@@ -43,6 +44,13 @@ TUTTI_INLINE void send_to(newcomer const& one, invitation what) {
 }
 TUTTI_INLINE void turn_away(newcomer const& one) { send_to(one, {}); }
 
+inline constexpr char raise_within[] = "find out what delays them, or raise grow_options::within";
+
+// Thrown in place of rank_gone: the rank may live, and continue in the old communicator.
+TUTTI_INLINE error given_up(int rank, int peer, std::string_view how) {
+  return error({.code = error_code::rank_left, .rank = rank, .peer = peer, .what = join({"rank ", peer, how})});
+}
+
 TUTTI_INLINE communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
                                      std::vector<newcomer> const& newcomers) {
   countdown until(std::chrono::nanoseconds(next.within));
@@ -57,12 +65,17 @@ TUTTI_INLINE communicator<shm> admit(communicator<shm>& comm, std::string const&
   std::uint64_t const vote = members.agreements + 1;
   auto const gone = [&](int rank) {
     auto& ranks = members.transport();
-    if (rank < comm.size()) return ranks.lost(rank) || ranks.left(rank) || ranks.votes().of(rank, vote).has_value();
+    if (auto const f = members.has_fault() ? members.poll_fault() : std::nullopt)
+      throw error({.code = f->code, .rank = comm.rank(), .peer = f->peer, .what = f->text});
     auto const guest = static_cast<std::size_t>(rank - comm.size());
-    return guest < guests.size() && guests[guest].ended();
+    if (rank < comm.size() && !ranks.lost(rank) && !ranks.left(rank) && ranks.votes().of(rank, vote))
+      throw given_up(comm.rank(), rank, " has given up the meeting, or voted in another call (agree, shrink)");
+    if (rank >= comm.size() && guest < guests.size() && guests[guest].ended())
+      throw given_up(comm.rank(), rank, join({", newcomer ", newcomers[guest].number, ", has ended or given up"}));
+    return rank < comm.size() && (ranks.lost(rank) || ranks.left(rank));
   };
   return meet_as_rank(name_of_meeting(job, next.meeting), comm.rank(), next.ranks, until, {},
-                      {.gone = gone, .watch_all = true});
+                      {.gone = gone, .way_out = raise_within, .watch_all = true});
 }
 
 TUTTI_INLINE open_door::open_door(std::string job, int number) : job_(std::move(job)), listener_(make_local_socket()) {
@@ -139,9 +152,12 @@ TUTTI_INLINE communicator<shm> open_door::join_as(invitation const& invited) {
   countdown until(std::chrono::nanoseconds(invited.within));
   process_watch host;
   host.begin(host_);
-  auto const gone = [&](int rank) { return rank == 0 && host.ended(); };
+  auto const gone = [&](int rank) {
+    if (rank == 0 && host.ended()) throw given_up(invited.rank, 0, " has ended or given up the meeting");
+    return false;
+  };
   return meet_as_rank(name_of_meeting(job_, invited.meeting), invited.rank, invited.ranks, until, {},
-                      {.gone = gone, .watch_all = true});
+                      {.gone = gone, .way_out = raise_within, .watch_all = true});
 }
 
 }  // namespace tutti::detail
