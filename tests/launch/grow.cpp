@@ -150,6 +150,20 @@ TEST_CASE("ranks that only look do not take a newcomer away from rank 0") {
   CHECK(code_of(process) == 0);
 }
 
+TEST_CASE("no rank gets the larger communicator if one says that it has failed") {
+  std::string const name = name_of_growth();
+  pid_t const process = fork_newcomer(name, 0, [](std::optional<join_request>& request) {
+    auto joined = request->wait(60s);
+    error_of([&] { return all_reduce(joined.comm, 1, sum{}); });
+  });
+  CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+    grown const none =
+        grow(comm, name, find_all(comm, name, {0}), {.within = 60s, .flags = comm.rank() == 1 ? ~2 : ~0});
+    expect(!none.comm && !none.intact() && none.why.empty(), "grown, although a rank has failed: " + none.why);
+  }));
+  CHECK(code_of(process) == 0);
+}
+
 TEST_CASE("a newcomer that does not come in time is reported with the option that gives it more") {
   std::string const name = name_of_growth();
   pid_t const process = fork_newcomer(name, 0, [](std::optional<join_request>&) { std::this_thread::sleep_for(60s); });

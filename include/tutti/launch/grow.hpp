@@ -44,7 +44,8 @@ struct grow_options {
   std::chrono::nanoseconds within = std::chrono::seconds(5);  // how long ranks and newcomers wait for each other: not 0
   std::uint64_t word = 0;  // for the newcomers, from rank 0: the number of a step, say
   // This rank's flags in the vote at the end, as of communicator::agree. Bit 0: it is willing to grow; grow clears it on a rank that
-  // has not met the others. Bit 1: it has not failed. Other bits are the program's.
+  // has not met the others. Bit 1: it has not failed. If a rank clears either, no rank gets the larger communicator, and without bit 1,
+  // grown::intact() is false. Other bits are the program's. If nobody waits to join, there is no vote, and no rank learns of the others'.
   int flags = ~0;
   std::chrono::nanoseconds exclude_after{0};
 };

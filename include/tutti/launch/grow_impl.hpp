@@ -92,7 +92,7 @@ TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcom
     out.why = e.happened();
   }
   out.vote = comm.agree(out.comm ? options.flags : options.flags & ~1, {.exclude_after = options.exclude_after}, where);
-  if ((out.vote.flags & 1) == 0 || !out.vote.gone.empty()) out.comm.reset();
+  if ((out.vote.flags & 1) == 0 || !out.intact()) out.comm.reset();
   return out;
 }
 
