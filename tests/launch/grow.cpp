@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,8 @@
 using namespace tutti;
 using namespace std::chrono_literals;
 using tutti::testing::error_of, tutti::testing::expect, tutti::testing::expect_error, tutti::testing::fork_rank;
+
+static_assert(!std::is_copy_constructible_v<newcomers> && std::is_nothrow_move_constructible_v<newcomers>);
 
 namespace {
 

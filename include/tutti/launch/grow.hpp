@@ -22,6 +22,8 @@ namespace tutti {
 class newcomers {
  public:
   newcomers() = default;
+  newcomers(newcomers&&) = default;  // it holds connections, which have no copies
+  newcomers& operator=(newcomers&&) = default;
   std::size_t size() const noexcept { return all_.size(); }
   std::vector<int> numbers() const;
   // Tells them that nobody will ask them to join: their join_request throws bad_argument.
