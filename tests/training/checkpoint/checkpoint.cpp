@@ -298,7 +298,7 @@ TEST_CASE("wrong arrays are errors on all ranks") {
         [](auto& comm, auto& saved, auto& some, auto& other) {
           saved.save(comm, 1, std::vector{divided("w", some), replicated("w", other)});
         });
-  check(error_code::bad_argument, "rank 1: an array of the checkpoint, \"\", has no name",
+  check(error_code::bad_argument, "rank 1: an array of the state, \"\", has no name",
         [](auto& comm, auto& saved, auto&, auto& other) {
           saved.save(comm, 1, std::vector{replicated(comm.rank() == 1 ? "" : "w", other)});
         });
@@ -497,7 +497,7 @@ TEST_CASE("bytes that are no whole number of elements are refused") {
            training::checkpoints(at.path()).save(comm, 1, wrong);
          })) {
       CHECK(e.code() == error_code::bad_argument);
-      CHECK(contains(e, "array w of the checkpoint has 7 bytes"));
+      CHECK(contains(e, "array w of the state has 7 bytes"));
     }
 }
 

@@ -151,6 +151,19 @@ TEST_CASE("a gradient that overflows in one step leaves the later steps as they 
   });
 }
 
+TEST_CASE("both means over shards can be in one state under the names that they choose") {
+  communicator<shm> comm(std::make_unique<shm>());
+  auto feedback = feedback_of(training::one_bit_signs{});
+  auto low_rank = power_sgd_of_shards();
+  temporary_folder const at;
+  training::checkpoints saved(at.path() / "run");
+  std::vector const state{feedback.residuals(comm), low_rank.residuals(comm), low_rank.factors()};
+  CHECK_NOTHROW(saved.save(comm, 1, state));
+  auto const twice = std::vector{feedback.residuals(comm), feedback.residuals(comm)};
+  CHECK_NOTHROW(expect_error(error_of([&] { return saved.save(comm, 2, twice), 0; }), error_code::bad_argument,
+                             "an array of the state, \"residuals\", has the name of another"));
+}
+
 TEST_CASE("means over shards refuse what does not fit") {
   communicator<shm> comm(std::make_unique<shm>());
   std::vector<float> mean(compressed_task::size), small(3);

@@ -89,16 +89,16 @@ TUTTI_INLINE void check_arrays(std::span<training::saved_array const> arrays) {
                                                                       : nullptr;
     if (wrong != nullptr)
       throw error({.code = error_code::bad_argument,
-                   .what = join({"an array of the checkpoint, \"", one.name, "\", ", wrong}),
+                   .what = join({"an array of the state, \"", one.name, "\", ", wrong}),
                    .way_out = "give each array a name of its own"});
     if (one.element_bytes == 0 || one.bytes.size() % one.element_bytes != 0)
       throw error({.code = error_code::bad_argument,
-                   .what = join({"array ", one.name, " of the checkpoint has ", one.bytes.size(),
+                   .what = join({"array ", one.name, " of the state has ", one.bytes.size(),
                                  " bytes, which is not a multiple of the element size, ", one.element_bytes, " bytes"}),
                    .way_out = "make it by replicated(), divided() or per_rank()"});
     if (!is_name_of_type(one.type))
       throw error({.code = error_code::bad_argument,
-                   .what = join({"array ", one.name, " of the checkpoint has elements of type \"", one.type,
+                   .what = join({"array ", one.name, " of the state has elements of type \"", one.type,
                                  "\", which is not a name"}),
                    .way_out = "make it by replicated(), divided() or per_rank()"});
   }

@@ -43,7 +43,7 @@ class elastic_power_sgd {
   // The arrays to list in the state of elastic_loop, or in that of checkpoints. As with elastic_feedback, residuals(comm) makes room
   // for the shards that this rank has now.
   template <class Transport>
-  saved_array residuals(communicator<Transport>& comm, std::string name = "residuals") {
+  saved_array residuals(communicator<Transport>& comm, std::string name = "low-rank residuals") {
     return residuals_.describe(comm.rank(), comm.size(), std::move(name));
   }
   // As that of error_feedback, on all ranks.
