@@ -146,11 +146,7 @@ template <transport Transport>
 bool communicator<Transport>::can_shrink(shrink_options how) const {
   expect_usable({});
   if (how.exclude_after.count() > 0 && !detail::excludes_ranks<Transport>) return false;
-  if constexpr (detail::has_levels<Transport>)
-    if (engine_->levels->only_node() != nullptr) return true;
-  if (size() > max_ranks) return false;
-  if constexpr (detail::may_survive<Transport>) return engine_->transport().survives();
-  return detail::holds_votes<Transport>;
+  return detail::can_shrink(engine_->transport());
 }
 
 template <transport Transport>

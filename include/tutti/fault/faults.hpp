@@ -116,7 +116,7 @@ class faults {
   [[gnu::cold]] void withdraw() noexcept;
 
   [[gnu::cold]] std::string way_out(error_code code, circumstance when = circumstance::usual) const {
-    return std::string(way_out_of_fault(code, when, maps_memory<Transport>)) + numbering;
+    return std::string(way_out_over(*transport_, code, when)) + numbering;
   }
 
   // Whether memory that peers may still read stays mapped until the transport is destroyed.

@@ -7,12 +7,34 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/shape.hpp"
+#include "tutti/transport/concept.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
 
 // maps_memory: the transport lets ranks read memory of each other.
 [[gnu::cold]] std::string_view way_out_of_fault(error_code code, circumstance when, bool maps_memory);
+
+// The same for rank_lost, if the ranks cannot shrink.
+inline constexpr std::string_view restart_without_rank =
+    "check the output of the rank that ended; this communicator is closed, and no shrink() is possible over this MPI: "
+    "restart from a checkpoint, or use an MPI with ULFM";
+
+// Whether ranks can agree and shrink.
+template <transport Transport>
+bool can_shrink(Transport const& ranks) noexcept {
+  if constexpr (has_levels<Transport>)
+    if (ranks.nodes().count() == 1) return true;
+  if constexpr (may_survive<Transport>) return ranks.ranks() <= max_ranks && ranks.survives();
+  else return holds_votes<Transport>;
+}
+
+template <transport Transport>
+[[gnu::cold]] std::string_view way_out_over(Transport const& ranks, error_code code, circumstance when) {
+  if (code == error_code::rank_lost && !can_shrink(ranks)) return restart_without_rank;
+  return way_out_of_fault(code, when, maps_memory<Transport>);
+}
 
 // "; ranks are numbered within the group {1, 3}", or nothing if they keep their numbers. `whole`: the same of the communicator from
 // which the group comes.
