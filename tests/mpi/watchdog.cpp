@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank dies inside the MPI's own collective, or never leaves a function of the MPI. watchdog.sh, which starts the jobs, says how they
-// must end.
+// A rank dies inside the MPI's own collective or while others create a group, or never leaves a function of the MPI. watchdog.sh, which
+// starts the jobs, says how they must end.
 // ranks: 3
 // kills: watchdog.sh
 // labels: waits
@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <vector>
 
 #include "tutti/mpi.hpp"
@@ -26,7 +27,19 @@ struct deadly_sum {
   }
 };
 
+int dies_in_creation = -1;  // this rank
+
 }  // namespace
+
+extern "C" int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  if (rank == dies_in_creation) {
+    ::usleep(200'000);  // the others are inside
+    ::kill(::getpid(), SIGKILL);
+  }
+  return PMPI_Comm_create_group(comm, group, tag, made);
+}
 
 TEST_CASE("ranks do not wait for ever for one that died inside the MPI's own collective") {
   std::signal(SIGUSR1, SIG_IGN);  // by which the launcher of MPICH tells ranks of the loss
@@ -35,6 +48,21 @@ TEST_CASE("ranks do not wait for ever for one that died inside the MPI's own col
   std::signal(SIGABRT, SIG_DFL);  // doctest would report the error instead of what the program does without a handler
   tutti::all_reduce<tutti::native>(comm, data, deadly_sum{comm.rank() == 1});
   FAIL("the call returned");
+}
+
+TEST_CASE("ranks do not wait for ever for a member that ended while they create a group") {
+  std::signal(SIGUSR1, SIG_IGN);
+  auto comm = tutti::from_mpi();
+  std::signal(SIGABRT, SIG_DFL);
+  dies_in_creation = 1;
+  try {
+    auto const group = comm.subgroup({2, 1, 0});
+    FAIL("a group has a member that ended");
+  } catch (tutti::error const& e) {  // an MPI may return with an error
+    std::printf("rank %d: %s\n", comm.rank(), e.what());
+    std::fflush(stdout);
+    ::_exit(1);
+  }
 }
 
 TEST_CASE("a rank that never leaves a function of the MPI while a communicator is created ends") {

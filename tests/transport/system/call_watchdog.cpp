@@ -139,6 +139,17 @@ TEST_CASE("a call that waits for a process that has ended is left to itself for 
     stay(calls, 1s);
     std::this_thread::sleep_for(3s);
   });
+  watched_process creates_group([&](watched_calls& calls) {
+    calls.add_peer(5, watch);
+    calls.add_peer(6, watch);
+    watched_calls creation;
+    creation.start(0, 60s);
+    creation.watch_as(calls, std::array{0, 7});
+    stay(creation, 4s);
+    creation.watch_as(calls, std::array{0, 6});
+    stay(creation, 60s);
+  });
+  CHECK(creates_group.error_text().find("rank 6 ended while rank 0 was inside the MPI") != std::string::npos);
   CHECK(hangs.error_text().find("rank 5 ended while rank 0 was inside the MPI (MPI_Test)") != std::string::npos);
   CHECK(returns.error_text() == "");
 }

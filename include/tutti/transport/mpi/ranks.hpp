@@ -75,6 +75,7 @@ class mpi_ranks {
  protected:
   [[gnu::cold]] mpi_communicator meet_members(std::vector<int> const& members, countdown& until) {
     int const tag = meeting_tag(members);
+    creating_.watch_as(board_.inside_mpi(), members);
     mpi_meeting meeting(comm_.get(), tag, members, rank_, ++meetings_);
     int gone = -1;
     bool const met = wait_until_done(
@@ -242,7 +243,7 @@ class mpi_ranks {
   int ranks_;
   int tracks_;
   std::chrono::nanoseconds limit_;
-  watched_calls creating_{};  // without peers: the rank that has ended may be none of the members
+  watched_calls creating_{};  // of its peers, only members: the others may end meanwhile
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <source_location>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,8 @@ class watched_calls {
   // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. Throws error: as wants_watchdog.
   [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit);
   [[gnu::cold]] void add_peer(int peer, process_watch const& process);
+  // Watches those peers of `other` that are among these, and no others.
+  [[gnu::cold]] void watch_as(watched_calls const& other, std::span<int const> peers);
   // What the watchdog calls with its error before it ends the process, in a thread of its own; null: nothing.
   using record_function = std::function<void(std::string const& why)>;
   [[gnu::cold]] void set_record(record_function record);

@@ -36,6 +36,13 @@ TUTTI_INLINE void watched_calls::add_peer(int peer, process_watch const& process
   peers_.emplace_back(peer, process);
 }
 
+TUTTI_INLINE void watched_calls::watch_as(watched_calls const& other, std::span<int const> peers) {
+  std::lock_guard const lock(call_watchdog::of_process().busy_);
+  peers_.clear();
+  for (auto const& one : other.peers_)
+    if (std::ranges::find(peers, one.first) != peers.end()) peers_.push_back(one);
+}
+
 TUTTI_INLINE void watched_calls::set_record(record_function record) {
   std::lock_guard const lock(call_watchdog::of_process().busy_);
   record_ = std::move(record);
