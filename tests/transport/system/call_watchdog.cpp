@@ -89,7 +89,19 @@ TEST_CASE("a process that stays in a call beyond the limit ends, and says in whi
   });
   std::string const text = one.error_text();
   CHECK(text.find("rank 3 has been inside the MPI (MPI_Test) for 0.5 s") != text.npos);
+  CHECK(text.find("raise TUTTI_TIMEOUT; ") != text.npos);
   CHECK(text.find("TUTTI_WATCHDOG=0") != text.npos);
+}
+
+TEST_CASE("what to do is said by whoever sets the limit") {
+  watched_process last([](watched_calls& calls) {
+    calls.start(3, 200ms, call_watchdog::way_out_after_loss);
+    stay(calls, 60s);
+  });
+  std::string const text = last.error_text();
+  CHECK(text.find("a rank of this job was lost") != text.npos);
+  CHECK(text.find("OMPI_MCA_async_mpi_finalize=1") != text.npos);
+  CHECK(text.find("TUTTI_TIMEOUT") == text.npos);
 }
 
 TEST_CASE("what happened is recorded before the process ends, unless that takes long") {

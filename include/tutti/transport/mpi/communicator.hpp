@@ -21,7 +21,7 @@ template <class Abandon>
   int rank = 0;
   MPI_Comm_rank(whole, &rank);
   watched_calls watched;
-  if (!mpi_survives()) watched.start(rank, call_watchdog::limit_of_test);
+  if (!mpi_survives()) watched.start(rank, call_watchdog::limit_of_test, call_watchdog::way_out_of_test);
   auto const poll = [&] {
     call_note::scope const inside(watched.notes[watched_calls::data], "MPI_Test");
     int done = 0;

@@ -56,7 +56,8 @@ inline bool mpi_is_finalized() noexcept {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   watched_calls last;
-  if (call_watchdog::saw_loss && !mpi_survives()) last.start(rank, call_watchdog::limit_after_loss);
+  if (call_watchdog::saw_loss && !mpi_survives())
+    last.start(rank, call_watchdog::limit_after_loss, call_watchdog::way_out_after_loss);
   call_note::scope const inside(last.notes[watched_calls::collective], "MPI_Finalize");
   MPI_Finalize();
 }

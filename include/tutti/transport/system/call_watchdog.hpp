@@ -73,8 +73,12 @@ class watched_calls {
     if (rank_ >= 0) stop();
   }
 
-  // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. Throws error: as wants_watchdog.
-  [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit);
+  // What a user can do about a call that takes longer than `limit`.
+  static constexpr char const* raise_timeout = "find out what the MPI waits for, or raise TUTTI_TIMEOUT";
+
+  // From here on, the watchdog looks at the notes, unless TUTTI_WATCHDOG=0. `way_out`: a string literal. Throws error: as
+  // wants_watchdog.
+  [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit, char const* way_out = raise_timeout);
   [[gnu::cold]] void add_peer(int peer, process_watch const& process);
   // Watches those peers of `other` that are among these, and no others.
   [[gnu::cold]] void watch_as(watched_calls const& other, std::span<int const> peers);
@@ -90,6 +94,7 @@ class watched_calls {
   [[gnu::cold]] void stop() noexcept;
 
   int rank_ = -1;  // -1: not watched
+  char const* way_out_ = raise_timeout;
   std::vector<std::pair<int, process_watch>> peers_{};
   record_function record_{};
 };
@@ -108,6 +113,9 @@ class call_watchdog {
 
   // Of a call that does not wait, and moves no data of the program.
   static constexpr std::chrono::seconds limit_of_test{30};
+  static constexpr char const* way_out_of_test =
+      "this call should not wait, so check the output of the other ranks and of the MPI: a rank or a connection may be "
+      "lost";
 
   static call_watchdog& of_process() noexcept;
 
@@ -115,6 +123,9 @@ class call_watchdog {
   // Without a loss it may wait for ranks that compute, for as long as they do.
   static inline std::atomic<bool> saw_loss{false};
   static constexpr std::chrono::seconds limit_after_loss{30};
+  static constexpr char const* way_out_after_loss =
+      "a rank of this job was lost, and this MPI may then never return from MPI_Finalize; set "
+      "OMPI_MCA_async_mpi_finalize=1 if it is Open MPI";
 
   // The thread that hangs may hold a lock that a flight record needs. Then there is none.
   static constexpr std::chrono::seconds time_to_record{2};

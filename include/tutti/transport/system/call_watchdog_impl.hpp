@@ -24,8 +24,9 @@ TUTTI_INLINE bool wants_watchdog() {
   return environment_flag("TUTTI_WATCHDOG", true, "0 to let calls of the MPI that never return hang, or unset it");
 }
 
-TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit) {
+TUTTI_INLINE void watched_calls::start(int rank, std::chrono::nanoseconds limit, char const* way_out) {
   if (!wants_watchdog()) return;
+  way_out_ = way_out;
   for (call_note& note : notes) note.set_terms(limit, {});
   rank_ = rank;
   call_watchdog::of_process().add(*this);
@@ -120,7 +121,7 @@ TUTTI_INLINE void call_watchdog::give_up(watched_calls const& calls, call_note c
                                   : join({"rank ", calls.rank_, " has been inside the MPI (", note.current_, ") for ",
                                           std::chrono::duration<double>(between_looks * note.looks_).count(), " s"}),
                      .way_out = lost ? join({"check the output of rank ", note.lost_, "; ", end})
-                                     : join({"find out what the MPI waits for, or raise TUTTI_TIMEOUT; ", end}),
+                                     : join({calls.way_out_, "; ", end}),
                      .where = note.where_.load()});
   if (calls.record_) record(calls, found.what());
   throw found;
