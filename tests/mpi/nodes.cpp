@@ -203,6 +203,10 @@ TEST_CASE("random sequences of collectives do not disturb each other over nodes"
 TEST_CASE("groups of ranks on nodes know their nodes") {
   CHECK(on_ground(grounds[2], 4, [](auto& comm) { check_splits(comm); }) == "");
   CHECK(on_ground(grounds[5], 4, [](auto& comm) { check_subgroups(comm); }) == "");
+  for (ground const& g : {grounds[0], grounds[2]}) {
+    CAPTURE(g.name);
+    CHECK(on_ground(g, 5, [](auto& comm) { check_numbering(comm); }) == "");
+  }
   CHECK(on_ground(grounds[3], 8, [](auto& comm) {
           auto upper = comm.split(comm.rank() / 4).value();
           expect(upper.engine().transport().nodes().text() ==

@@ -264,7 +264,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   // A communicator of these ranks over `some`, with the tuning table of this one.
   communicator make_group(std::unique_ptr<Transport> some, std::vector<int> const& ranks) const {
     communicator out(std::move(some));
-    out.engine_->numbering = detail::numbered_within(ranks, engine_->numbering);
+    detail::number_by(*out.engine_, detail::numbered_within(ranks, engine_->numbering));
     out.engine_->tuned = engine_->tuned;
     if constexpr (detail::has_levels<Transport>) out.engine_->levels->tune_by(engine_->tuned);
     return out;

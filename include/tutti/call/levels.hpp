@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/native.hpp"
+#include "tutti/fault/way_out.hpp"
 
 namespace tutti::detail {
 // The prologue and the epilogue of an operation are applied before and after all levels.
@@ -57,10 +59,11 @@ class levels {
     for (int node = 0; node < nodes_.count(); ++node)
       if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
         alike_.push_back(m[static_cast<std::size_t>(local_)]);
-    auto across = whole.transport().take_across();
-    if (!across) return;
-    across_.emplace(std::move(across));
-    across_->engine().fault_outside = inside_.engine().fault_outside;
+    if (auto across = whole.transport().take_across()) {
+      across_.emplace(std::move(across));
+      across_->engine().fault_outside = inside_.engine().fault_outside;
+    }
+    number_by({});
   }
   levels(levels const&) = delete;
   levels& operator=(levels const&) = delete;
@@ -92,6 +95,12 @@ class levels {
   void take_over(fault const& f) noexcept {
     inside_.engine().take_over(f, only_node() != nullptr ? f.peer : -1);
     if (across_) across_->engine().take_over(f);
+  }
+
+  // `whole`: what the errors of the whole add, because it is a group.
+  void number_by(std::string const& whole) {
+    detail::number_by(inside_.engine(), numbered_within(nodes_.members(node_), whole));
+    if (across_) detail::number_by(across_->engine(), numbered_within(alike_, whole));
   }
 
   // Sets the table that chooses the algorithms of the parts.

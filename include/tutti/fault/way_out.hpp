@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -39,6 +40,15 @@ template <transport Transport>
 // "; ranks are numbered within the group {1, 3}", or nothing if they keep their numbers. `whole`: the same of the communicator from
 // which the group comes.
 [[gnu::cold]] std::string numbered_within(std::vector<int> const& group, std::string_view whole);
+
+// Makes it what the errors of a group add, and of its levels and its watchdog if it has them.
+template <class Engine>
+[[gnu::cold]] void number_by(Engine& group, std::string text) {
+  if constexpr (requires { group.notices().inside_mpi(); })
+    if (group.ranks() > 1) group.notices().inside_mpi().set_numbering(text);
+  if constexpr (requires { group.levels->number_by(text); }) group.levels->number_by(text);
+  group.numbering = std::move(text);
+}
 
 }  // namespace tutti::detail
 

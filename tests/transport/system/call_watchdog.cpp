@@ -93,15 +93,21 @@ TEST_CASE("a process that stays in a call beyond the limit ends, and says in whi
   CHECK(text.find("TUTTI_WATCHDOG=0") != text.npos);
 }
 
-TEST_CASE("what to do is said by whoever sets the limit") {
+TEST_CASE("what to do is said by whoever sets the limit, and a group says how ranks are numbered") {
   watched_process last([](watched_calls& calls) {
     calls.start(3, 200ms, call_watchdog::way_out_after_loss);
+    stay(calls, 60s);
+  });
+  watched_process group([](watched_calls& calls) {
+    calls.start(1, 200ms);
+    calls.set_numbering("; ranks are numbered within the group {0, 2}");
     stay(calls, 60s);
   });
   std::string const text = last.error_text();
   CHECK(text.find("a rank of this job was lost") != text.npos);
   CHECK(text.find("OMPI_MCA_async_mpi_finalize=1") != text.npos);
   CHECK(text.find("TUTTI_TIMEOUT") == text.npos);
+  CHECK(group.error_text().find("; ranks are numbered within the group {0, 2}") != std::string::npos);
 }
 
 TEST_CASE("what happened is recorded before the process ends, unless that takes long") {

@@ -80,8 +80,10 @@ class watched_calls {
   // wants_watchdog.
   [[gnu::cold]] void start(int rank, std::chrono::nanoseconds limit, char const* way_out = raise_timeout);
   [[gnu::cold]] void add_peer(int peer, process_watch const& process);
-  // Watches those peers of `other` that are among these, and no others.
+  // Watches those peers of `other` that are among these, and no others, and numbers ranks as it does.
   [[gnu::cold]] void watch_as(watched_calls const& other, std::span<int const> peers);
+  // What the error adds, see faults::numbering.
+  [[gnu::cold]] void set_numbering(std::string text);
   // What the watchdog calls with its error before it ends the process, in a thread of its own; null: nothing.
   using record_function = std::function<void(std::string const& why)>;
   [[gnu::cold]] void set_record(record_function record);
@@ -95,6 +97,7 @@ class watched_calls {
 
   int rank_ = -1;  // -1: not watched
   char const* way_out_ = raise_timeout;
+  std::string numbering_{};
   std::vector<std::pair<int, process_watch>> peers_{};
   record_function record_{};
 };

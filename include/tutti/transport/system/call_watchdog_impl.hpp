@@ -42,6 +42,12 @@ TUTTI_INLINE void watched_calls::watch_as(watched_calls const& other, std::span<
   peers_.clear();
   for (auto const& one : other.peers_)
     if (std::ranges::find(peers, one.first) != peers.end()) peers_.push_back(one);
+  numbering_ = other.numbering_;
+}
+
+TUTTI_INLINE void watched_calls::set_numbering(std::string text) {
+  std::lock_guard const lock(call_watchdog::of_process().busy_);
+  numbering_ = std::move(text);
 }
 
 TUTTI_INLINE void watched_calls::set_record(record_function record) {
@@ -120,8 +126,8 @@ TUTTI_INLINE void call_watchdog::give_up(watched_calls const& calls, call_note c
                                           " was inside the MPI (", note.current_, "), which does not return"})
                                   : join({"rank ", calls.rank_, " has been inside the MPI (", note.current_, ") for ",
                                           std::chrono::duration<double>(between_looks * note.looks_).count(), " s"}),
-                     .way_out = lost ? join({"check the output of rank ", note.lost_, "; ", end})
-                                     : join({calls.way_out_, "; ", end}),
+                     .way_out = lost ? join({"check the output of rank ", note.lost_, "; ", end, calls.numbering_})
+                                     : join({calls.way_out_, "; ", end, calls.numbering_}),
                      .where = note.where_.load()});
   if (calls.record_) record(calls, found.what());
   throw found;
