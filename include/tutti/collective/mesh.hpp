@@ -22,8 +22,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/fault/transfer.hpp"
-#include "tutti/transport/absence.hpp"
+#include "tutti/message/point_to_point.hpp"
 
 namespace tutti {
 

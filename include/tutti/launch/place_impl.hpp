@@ -31,7 +31,8 @@ TUTTI_INLINE std::optional<int> environment_number(char const* name) {
   if (text == nullptr || *text == '\0') return {};
   char* end = nullptr;
   long const value = std::strtol(text, &end, 10);
-  if (*end != '\0' || value < 0 || value > 1 << 30) refuse_place({name, "=\"", text, "\" is not a whole number from 0 on"});
+  if (*end != '\0' || value < 0 || value > 1 << 30)
+    refuse_place({name, "=\"", text, "\" is not a whole number from 0 on"});
   return static_cast<int>(value);
 }
 
