@@ -32,11 +32,12 @@ std::vector<Card> exchange_cards(communicator<Transport>& comm, Card const& mine
 
 // Every rank gets the root's list or text, of which the others need not know the size.
 template <class List, transport Transport>
-List broadcast_list(communicator<Transport>& comm, List list, int root, std::source_location where) {
+List broadcast_list(communicator<Transport>& comm, List list, int root, std::source_location where,
+                    options const& how = {}) {
   std::array size{list.size()};
-  broadcast(comm, size, root, {}, where);
+  broadcast(comm, size, root, how, where);
   list.resize(size[0]);
-  broadcast(comm, list, root, {}, where);
+  broadcast(comm, list, root, how, where);
   return list;
 }
 
@@ -49,10 +50,10 @@ struct first_failure {
   explicit operator bool() const { return rank >= 0; }  // false if all have succeeded
 };
 
-// Calls attempt() at every rank.
+// Calls attempt() at every rank. `how`: a timeout.
 template <transport Transport>
 [[gnu::cold]] first_failure try_everywhere(communicator<Transport>& comm, std::source_location where,
-                                           function_ref<void()> attempt) {
+                                           function_ref<void()> attempt, options const& how = {}) {
   first_failure own;
   try {
     attempt();
@@ -62,20 +63,20 @@ template <transport Transport>
     own = {comm.rank(), error_code::system, e.what(), {}};
   }
   std::array first{own ? comm.rank() : comm.size()};
-  all_reduce(comm, first, min{}, {}, where);
+  all_reduce(comm, first, min{}, how, where);
   if (first[0] == comm.size()) return {};
   std::array code{own.code};
-  broadcast(comm, code, first[0], {}, where);
-  return {first[0], code[0], broadcast_list(comm, own.what, first[0], where),
-          broadcast_list(comm, own.way_out, first[0], where)};
+  broadcast(comm, code, first[0], how, where);
+  return {first[0], code[0], broadcast_list(comm, own.what, first[0], where, how),
+          broadcast_list(comm, own.way_out, first[0], where, how)};
 }
 
-// The same. If it fails anywhere, all ranks throw the error of the lowest rank where it did, which `cannot` do this. `way_out`: better
-// than those of the errors in attempt().
+// The same. If it fails on any rank, all ranks throw an error with the code, reason and way out of the lowest such rank: "rank 2 cannot
+// <cannot>: <reason>". `way_out`, if it is not empty, replaces that of the attempt.
 template <transport Transport>
 [[gnu::cold]] void all_or_none(communicator<Transport>& comm, std::string_view cannot, std::source_location where,
-                               function_ref<void()> attempt, std::string_view way_out = "") {
-  first_failure const seen = try_everywhere(comm, where, attempt);
+                               function_ref<void()> attempt, std::string_view way_out = "", options const& how = {}) {
+  first_failure const seen = try_everywhere(comm, where, attempt, how);
   if (!seen) return;
   if (way_out.empty()) way_out = seen.way_out;
   throw error({.code = seen.code,

@@ -250,6 +250,18 @@ TEST_CASE("a rank that does not come is a fault of all ranks") {
     expect_error(e, error_code::timeout, "did not complete");
   });
 }
+TEST_CASE("ranks that meet to allocate memory wait no longer than the call") {
+  on_nodes({0, 0, 1, 1}, [](auto& ranks, auto& comm) {
+    auto const data = array_of(ranks.on(), std::vector<float>(1000, 1.0f));
+    auto const soon = deadline::after(std::chrono::seconds{60});
+    error const e = error_of([&] {
+      barrier(comm);
+      if (comm.rank() % 2 == 0) reduce(ranks, data, sum{}, 0, {.timeout = std::chrono::milliseconds{300}});
+      for (; !soon.passed(); std::this_thread::sleep_for(std::chrono::milliseconds{1})) comm.engine().expect_no_fault();
+    });
+    expect_error(e, error_code::timeout, "renumbered from 0");
+  });
+}
 TEST_CASE("no rank of a node allocates memory while kernels of others wait for it") {
   run_threads(4, [](auto& comm) {
     sharing_stand_in device(comm.rank());

@@ -128,7 +128,7 @@ class ipc_window {
                      where);
     auto const posts = group.memory().allocate(
         map_.post_bytes(size_ * sizeof(T)),
-        [&](std::byte* own) { detail::write_zeros(ranks_->on(), own, map_.data_begin()); }, where);
+        [&](std::byte* own) { detail::write_zeros(ranks_->on(), own, map_.data_begin(), group.timeout()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map_.posts[q] = posts[q];
     detail::device_board const board = group.board();
     map_.fault = group.on_device(board.first_fault());

@@ -175,7 +175,7 @@ class ipc_calls {
     };
     watch.know(out.number, watched, expected);
     if (out.in) watch.know(end_of(out), watched, [](int) { return 0u; });
-    group_.order(c.how.stream);  // others do not wait for this rank yet, if this fails
+    or_fault_of_all(c.where, [&] { group_.order(c.how.stream); });
     introduce(r, out, c.type, op);
     watch.expect_same_call(sequence_, out.number, c.where);
     return out;

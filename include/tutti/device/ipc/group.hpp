@@ -50,7 +50,7 @@ class device_group {
                      .what = join({"an arena of ", arena_bytes, " bytes is larger than memory can be"}),
                      .way_out = "pass a smaller {.arena = ...}"});
       arena_memory_ = std::make_shared<device_array<D, std::byte> const>(on, head_bytes + arena_bytes);
-      write_zeros(on, arena_memory_->data(), head_bytes);
+      write_zeros(on, arena_memory_->data(), head_bytes, timeout());
       mine.arena = on.share(arena_memory_->data());
       if (comm.rank() != 0) return;
       memory_ = std::make_shared<device_board_memory const>(comm.size());
@@ -78,7 +78,7 @@ class device_group {
     } catch (...) {
       watch_.reset();
       hide_board();
-      peers_.close_all_at_all_ranks();
+      if (!peers_.close_all_at_all_ranks()) keep_until_the_process_ends(arena_memory_);
       throw;
     }
   }

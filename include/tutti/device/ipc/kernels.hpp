@@ -59,7 +59,7 @@ class ipc_kernels {
     expect_blocks<work>(options.blocks, where);
     return {map_, root, n, where};
   }
-  // Throws error, bad_argument, if the call is being captured and would have to allocate memory, which CUDA refuses then.
+  // See growing_memory::expect_allocated.
   template <collective C, class Schedule, class T, class Op>
   void expect_scratch(plan_type<C, Schedule, T, Op> const& plan, stream_of<D> stream,
                       std::source_location where) const {
@@ -187,8 +187,8 @@ class ipc_kernels {
   // Memory whose flags are 0 at first.
   template <class Map>
   void add_posts(Map& map, std::source_location where) {
-    auto const posts =
-        group_.memory().add(map.post_bytes(), [&](std::byte* own) { write_zeros(on_, own, map.flag_bytes()); }, where);
+    auto const posts = group_.memory().add(
+        map.post_bytes(), [&](std::byte* own) { write_zeros(on_, own, map.flag_bytes(), group_.timeout()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map.posts[q] = posts[q];
   }
 

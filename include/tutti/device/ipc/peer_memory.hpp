@@ -10,7 +10,6 @@
 #include <mutex>
 #include <source_location>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,21 +77,21 @@ class peer_memory {
   }
 
   // -- All ranks call these together.
-  // All close what they have opened, and may free their own memory afterwards.
-  void close_all_at_all_ranks() noexcept { static_cast<void>(close_from(0)); }
-  // Registers memory, which peers then read in place. There need not be any for an array without bytes.
+  // All close what they have opened. Returns whether all have, so that each may free its own memory.
+  [[nodiscard]] bool close_all_at_all_ranks() noexcept { return close_from(0); }
+  // Registers memory, which peers then read in place. It may be null if `bytes` is 0.
   void share(void* memory, std::size_t bytes, std::source_location where) {
     expect_same_size(bytes, where);
     if (bytes > 0) registered_.push_back(shared(memory, bytes, where));
   }
   // Allocates such memory.
   std::byte* allocate(std::size_t bytes, std::source_location where) {
+    expect_same_size(bytes, where);
     if constexpr (teaming_device<D>)
-      if (why_no_team_.empty()) {
-        expect_same_size(bytes, where);
-        if (bytes > 0 && add_team(bytes, where)) return static_cast<std::byte*>(registered_.back().own.address);
-      }
-    return allocate(bytes, [](std::byte*) {}, where)[static_cast<std::size_t>(comm_.rank())];
+      if (why_no_team_.empty() && bytes > 0 && add_team(bytes, where))
+        return static_cast<std::byte*>(registered_.back().own.address);
+    registered_.push_back(add_prepared(bytes, [](std::byte*) {}, where));
+    return registered_.back().at[static_cast<std::size_t>(comm_.rank())];
   }
   // Whether a switch combines such memory, and why not; neither if none has been allocated yet.
   bool asks_switch() const { return !teams_.empty(); }
@@ -100,12 +99,14 @@ class peer_memory {
   // Calls `prepare` with the memory before others can see it, and returns its address for each rank.
   template <class Prepare>
   std::vector<std::byte*> allocate(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    expect_same_size(bytes, where);
     registered_.push_back(add_prepared(bytes, prepare, where));
     return registered_.back().at;
   }
   // The same for memory that calls do not use in place.
   template <class Prepare>
   std::vector<std::byte*> add(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    expect_same_size(bytes, where);
     return add_prepared(bytes, prepare, where).at;
   }
   // Memory that is not shared and lives until the last call has ended, of the same size at all ranks.
@@ -126,7 +127,7 @@ class peer_memory {
     std::byte* everywhere() const {
       return memory == nullptr || memory->everywhere == nullptr ? nullptr : memory->everywhere + offset;
     }
-    std::uint64_t word() const { return memory == nullptr ? 0 : detail::symmetric_place_word(index, offset); }
+    std::uint64_t word() const { return memory == nullptr ? 0 : numbered_place{index, offset}.word(); }
   };
   registered_place find_registered(void const* data, std::size_t bytes) const {
     auto const* const begin = static_cast<std::byte const*>(data);
@@ -148,7 +149,6 @@ class peer_memory {
 
   // Memory that a switch combines. If that cannot be had, no rank tries again.
   bool add_team(std::size_t bytes, std::source_location where) {
-    expect_usable_(where);
     auto const fresh = on_.make_team_memory(comm_.rank(), comm_.size(), bytes);
     deadline const until = deadline::after(comm_.engine().environment.timeout);
     first_failure failed;
@@ -201,7 +201,6 @@ class peer_memory {
   }
   template <class Prepare>
   shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    expect_same_size(bytes, where);
     owned_memory fresh;  // if one rank cannot have it, none keeps any
     all_or_none(comm_, "share its device", where, [&] {
       fresh = std::make_shared<device_array<D, std::byte> const>(on_, bytes);
@@ -211,7 +210,7 @@ class peer_memory {
     owned_.push_back(fresh);
     return out;
   }
-  // `owner`: of the memory, who keeps it if this fails and others may still have it open.
+  // `owner`: of the memory. If this fails while others may have it open, it is kept until the process ends.
   shared_memory shared(void* memory, std::size_t bytes, std::source_location where, owned_memory const& owner = {}) {
     shared_memory fresh;
     fresh.bytes = bytes;
@@ -232,7 +231,7 @@ class peer_memory {
     for (std::size_t i = first; i < opened_.size(); ++i) on_.close(opened_[i].handle, opened_[i].memory);
     opened_.resize(first);
   }
-  // All ranks close the handles they opened since `first`. Returns whether all have, so that each may free its own memory.
+  // All ranks close the handles they opened since `first`. Returns whether all have.
   bool close_from(std::size_t first) noexcept {
     close(first);
     try {

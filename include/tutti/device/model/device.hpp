@@ -106,8 +106,8 @@ inline constexpr bool streams_share_queues = [] {
   else return false;
 }();
 
-// Whether each array fits the L2 cache but all together do not. Then, on an H100, loads that bypass L1 are 10 % faster; if all arrays
-// fit, they are 25 % slower.
+// Whether each array fits the L2 cache, but all together exceed three quarters of it. Then, on an H100, loads that bypass L1 are 10 %
+// faster; if all arrays fit, they are 25 % slower.
 template <device D>
 bool exceeds_cache(D const& d, std::size_t bytes, std::size_t arrays) {
   if constexpr (requires { d.cache_bytes(); })

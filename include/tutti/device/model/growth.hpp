@@ -37,7 +37,7 @@ class growing_memory {
     return get(bytes, [](auto const& allocate) { allocate(); });
   }
   // The same among ranks that pass the same sizes. together(allocate) calls allocate() at all of them, and throws at all of them
-  // if one has failed; then none keeps what it has allocated, or only those others would allocate again. No rank launches a kernel
+  // if one has failed. Then all drop what they have allocated: otherwise only some ranks would meet at the next call. No rank launches a kernel
   // before all have their memory: to allocate can mean to wait until all GPUs of the process are idle, and a kernel of another rank
   // would wait for this one.
   template <class Together>
@@ -49,7 +49,8 @@ class growing_memory {
     }
     return pieces_.empty() ? nullptr : pieces_.back()->data();
   }
-  // Throws error, bad_argument, if the first call `with` so many bytes is being captured: CUDA refuses to allocate then.
+  // Throws error, bad_argument, if the first call `with` so many bytes is being captured into a graph: ranks meet to allocate, which a
+  // rank that captures should not wait for.
   void expect_allocated(std::size_t bytes, stream_of<D> stream, int rank, std::string_view with,
                         std::source_location where) const
     requires marking_device<D>

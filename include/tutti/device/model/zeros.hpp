@@ -11,12 +11,13 @@
 
 namespace tutti::detail {
 
-// Writes zeros, and waits for that.
+// Writes zeros, and waits for that, but no longer than `limit`: the default stream may be busy.
 template <device D>
-void write_zeros(D const& on, void* memory, std::size_t bytes) {
+void write_zeros(D const& on, void* memory, std::size_t bytes,
+                 std::chrono::nanoseconds limit = std::chrono::minutes{1}) {
   std::vector<std::byte> const zeros(bytes);
   on.copy({}, memory, zeros.data(), bytes);
-  on.wait({}, deadline::after(std::chrono::minutes{1}));
+  on.wait({}, deadline::after(limit));
 }
 
 }  // namespace tutti::detail

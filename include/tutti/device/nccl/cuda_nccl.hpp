@@ -259,7 +259,7 @@ class cuda_nccl {
       detail::refuse(rank(), "all_to_all in place was called on a stream that is being captured into a graph",
                      "pass two buffers", c.where);
     std::size_t const bytes = c.given.end() * sizeof(Word);
-    std::byte* const copy = copy_.get(bytes);  // the ranks then meet
+    std::byte* const copy = copy_.get(bytes);  // before the ranks meet, so no kernel waits for this rank meanwhile
     copy_read_.before(c.how.stream);           // by a call on another stream
     on().copy(c.how.stream, copy, c.in, bytes);
     return reinterpret_cast<Word const*>(copy);

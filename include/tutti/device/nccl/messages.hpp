@@ -99,7 +99,8 @@ class nccl_message {
 
 // The messages of a call are a group of NCCL, which occupies its stream until all its ends are on theirs. If two ranks gave two groups
 // in opposite orders, both streams would wait for ever. That cannot happen: a group is given only after all its ends have made their
-// calls, so if B follows A on some stream, all ends of A were called before B was given.
+// calls. So if B follows A on some stream, its rank called B after A had been given, hence after all ends of A had been called. B is
+// given nowhere before that rank has called it, so wherever it is given, A has been called already.
 //
 // NCCL matches the messages from one rank to another in order. Those of a group are given to it in the order of their numbers.
 template <lending_device D, transport Transport>

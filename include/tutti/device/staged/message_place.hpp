@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tutti/device/model/numbered_place.hpp"
+
 namespace tutti::detail {
 
 class message_place {
@@ -15,7 +17,7 @@ class message_place {
   constexpr explicit message_place(std::uint64_t word) : word_{word} {}
   // At a byte of a memory that both ranks know by its number.
   static constexpr message_place in_memory(std::size_t number, std::size_t offset) {
-    return message_place((static_cast<std::uint64_t>(number) + 1) << offset_bits | offset);
+    return message_place(numbered_place{number, offset}.word());
   }
   // Of a message from a rank to itself.
   static message_place at_address(void const* data) { return message_place(reinterpret_cast<std::uintptr_t>(data)); }
@@ -27,14 +29,11 @@ class message_place {
 
   constexpr bool is_by_nccl() const { return (word_ & nccl_bit) != 0; }
   constexpr std::uint64_t nccl_number() const { return word_ & ~nccl_bit; }
-  constexpr std::size_t memory() const { return static_cast<std::size_t>((word_ >> offset_bits) - 1); }
-  constexpr std::size_t offset() const {
-    return static_cast<std::size_t>(word_ & ((std::uint64_t{1} << offset_bits) - 1));
-  }
+  constexpr std::size_t memory() const { return numbered_place::of(word_).number; }
+  constexpr std::size_t offset() const { return numbered_place::of(word_).offset; }
   std::byte const* address() const { return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(word_)); }
 
  private:
-  static constexpr int offset_bits = 40;
   static constexpr std::uint64_t nccl_bit = std::uint64_t{1} << 63;
 
   std::uint64_t word_ = 0;

@@ -16,7 +16,6 @@
 
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/collective/all_or_none.hpp"
-#include "tutti/core/function_ref.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
@@ -190,8 +189,9 @@ class cuda_two_level {
   T* scratch(call& current, std::size_t n) {
     std::byte* out = nullptr;
     run(current, nodes_.members(node_), [&] {
-      out = scratch_.get(n * sizeof(T), [&](detail::function_ref<void()> allocate) {
-        detail::all_or_none(*inside_comm_, "allocate memory for a call", current.where, allocate);
+      out = scratch_.get(n * sizeof(T), [&](auto const& allocate) {
+        detail::all_or_none(*inside_comm_, "allocate memory for a call", current.where, allocate, "",
+                            {.timeout = current.how.timeout});
       });
     });
     return reinterpret_cast<T*>(out);

@@ -2,22 +2,19 @@
 // The places of the buffers of a symmetric device call, encoded in the words of the call and printed in messages.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "tutti/core/text.hpp"
+#include "tutti/device/model/numbered_place.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/transport/notice.hpp"
 
 namespace tutti::detail {
 
-// Encodes a byte of a registered buffer; 0 means none.
-constexpr std::uint64_t symmetric_place_word(std::size_t buffer, std::size_t byte) {
-  return (static_cast<std::uint64_t>(buffer) + 1) << 40 | byte;
-}
 inline std::string text_of_place(std::uint64_t word) {
-  return join({"byte ", word & 0xff'ffff'ffff, " of registered buffer #", (word >> 40) - 1});
+  auto const [buffer, byte] = numbered_place::of(word);
+  return join({"byte ", byte, " of registered buffer #", buffer});
 }
 
 // Stores places in bits of the call that are 0 for direct calls on devices.
