@@ -3,6 +3,6 @@
 #define TUTTI_COMPILES_USUAL
 #include "tutti/launch/usual.hpp"
 
-#if defined(_GLIBCXX_DEBUG)
+#if defined(_GLIBCXX_DEBUG) && defined(__GLIBCXX__)
 char const tutti::detail::tutti_compiled_must_be_built_with_GLIBCXX_DEBUG = 0;
 #endif

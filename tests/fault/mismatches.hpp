@@ -91,7 +91,7 @@ void check_sizes_of_lists(Comm& comm) {
       add(c, list);
     };
   };
-  std::string const several = "all_reduce of 8 float, in pieces (hash of their sizes: ";
+  std::string const several = "all_reduce of 8 float, in parts (hash of their sizes: ";
   auto const check = [&](auto&& add) {
     expect_mismatch(comm, sum_of({5, 3}, add), sum_of({3, 5}, add), several, several);
     expect_mismatch(comm, sum_of({4, 4}, add), sum_of({8}, add), several, "all_reduce of 8 float with sum");

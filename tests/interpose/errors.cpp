@@ -112,7 +112,7 @@ void check_different_reductions() {
   };
   for (MPI_Datatype const type : {MPI_INT, is_first ? MPI_FLOAT : MPI_INT})
     refused(reduce_scatter, type, is_first && type == MPI_INT ? MPI_MAX : MPI_SUM, "ranks disagree",
-            "calls reduce_scatter_v of elements of 4 bytes, sizes with hash ");
+            "calls reduce_scatter_v of elements of 4 bytes, in parts (hash of their sizes: ");
 }
 
 // A collective of one rank, while the others are done with the communicator. An MPI would wait for ever.

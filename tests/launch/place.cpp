@@ -114,8 +114,8 @@ TEST_CASE("an environment that contradicts itself is refused") {
   } const cases[] = {
       {{{"TUTTI_RANK", "4"}, {"TUTTI_SIZE", "4"}}, "TUTTI_RANK=4 is not a rank of TUTTI_SIZE=4"},
       {{{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "0"}}, "TUTTI_RANK=0 is not a rank of TUTTI_SIZE=0"},
-      {{{"TUTTI_RANK", "-1"}, {"TUTTI_SIZE", "4"}}, "TUTTI_RANK=\"-1\" is not a whole number from 0 on"},
-      {{{"TUTTI_RANK", "one"}, {"TUTTI_SIZE", "4"}}, "TUTTI_RANK=\"one\" is not a whole number from 0 on"},
+      {{{"TUTTI_RANK", "-1"}, {"TUTTI_SIZE", "4"}}, "TUTTI_RANK=\"-1\" is not a number from 0 to 2^30"},
+      {{{"TUTTI_RANK", "one"}, {"TUTTI_SIZE", "4"}}, "TUTTI_RANK=\"one\" is not a number from 0 to 2^30"},
       {{{"TUTTI_RANK", "1"}}, "TUTTI_RANK is set and TUTTI_SIZE is not"},
       {{{"OMPI_COMM_WORLD_SIZE", "2"}}, "OMPI_COMM_WORLD_SIZE is set and OMPI_COMM_WORLD_RANK is not"},
       {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}},

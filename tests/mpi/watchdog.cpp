@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <vector>
 
 #include "tutti/mpi.hpp"
@@ -55,14 +54,8 @@ TEST_CASE("ranks do not wait for ever for a member that ended while they create 
   auto comm = tutti::from_mpi();
   std::signal(SIGABRT, SIG_DFL);
   dies_in_creation = 1;
-  try {
-    auto const group = comm.subgroup({2, 1, 0});
-    FAIL("a group has a member that ended");
-  } catch (tutti::error const& e) {  // an MPI may return with an error
-    std::printf("rank %d: %s\n", comm.rank(), e.what());
-    std::fflush(stdout);
-    ::_exit(1);
-  }
+  auto const group = comm.subgroup({2, 1, 0});
+  FAIL("a group has a member that ended");
 }
 
 TEST_CASE("a rank that never leaves a function of the MPI while a communicator is created ends") {

@@ -6,13 +6,18 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/sanitized.hpp"
+#include "tutti/core/wait.hpp"
+
 using namespace tutti;
 using namespace tutti::detail;
+using tutti::testing::sanitized;
 
 namespace {
 
@@ -66,15 +71,18 @@ TEST_CASE("a reason to leave is never a mixture of two") {
   std::string const refusal(300, 'r'), other(200, 'x');
   std::atomic<bool> over = false;
   std::jthread writer([&] {
-    do {
-      self.explain_leaving(circumstance::refused, refusal);
-      self.explain_leaving(circumstance::exception, other);
-    } while (!over);
+    for (bool first = true; !over; first = !first) {
+      self.explain_leaving(first ? circumstance::refused : circumstance::exception, first ? refusal : other);
+      for (int k = 0; k < (sanitized ? 20000 : 300); ++k) pause_briefly();  // about as long as a read takes
+    }
+    self.explain_leaving(circumstance::exception, other);
   });
-  while (peer.reason_to_leave(0).text.empty()) std::this_thread::yield();
-  int mixed = 0;
-  for (int i = 0; i < 200000; ++i) {
+  int mixed = 0, refusals = 0, others = 0;
+  for (auto const until = deadline::after(std::chrono::seconds(60));
+       (refusals < 20000 || others < 20000) && !until.passed();) {
     leaving_reason const said = peer.reason_to_leave(0);
+    refusals += said.when == circumstance::refused;
+    others += said.when == circumstance::exception;
     mixed += said.when == circumstance::refused     ? said.text != refusal
              : said.when == circumstance::exception ? said.text != other
                                                     : !said.text.empty();
@@ -82,6 +90,8 @@ TEST_CASE("a reason to leave is never a mixture of two") {
   over = true;
   writer.join();
   CHECK(mixed == 0);
+  CHECK(refusals > 0);
+  CHECK(others > 0);
   CHECK(peer.reason_to_leave(0).text == other);
 }
 

@@ -6,8 +6,8 @@
 
 namespace tutti::detail {
 
-// A member of the object. It sees only exceptions that were thrown during its life: a destructor that runs because of another may
-// create objects and destroy them in order.
+// A member of the object. It ignores exceptions that were in flight already when it was made: a destructor that runs because of one may
+// create such objects and destroy them as usual.
 class unwinding {
  public:
   [[gnu::cold]] bool begun() const noexcept { return std::uncaught_exceptions() > before_; }

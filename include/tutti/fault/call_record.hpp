@@ -130,7 +130,7 @@ template <class Board>
   std::string out = call.what;
   if (!call.type.empty()) {
     out += call.what.ends_with("_v") ? join({" of ", call.type}) : join({" of ", call.count, " ", call.type});
-    if (call.sizes != 0) append(out, {", in pieces (hash of their sizes: ", call.sizes % 10'000, ")"});
+    if (call.sizes != 0) append(out, {", in parts (hash of their sizes: ", call.sizes % 10'000, ")"});
   }
   if (!call.op.empty()) append(out, {" with ", call.op});
   if (call.root >= 0) append(out, {", root ", call.root});

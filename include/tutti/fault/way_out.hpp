@@ -19,8 +19,10 @@ namespace tutti::detail {
 
 // The same for rank_lost, if the ranks cannot shrink.
 inline constexpr std::string_view restart_without_rank =
-    "check the output of the rank that ended; this communicator is closed, and no shrink() is possible over this MPI: "
-    "restart from a checkpoint, or use an MPI with ULFM";
+    "check the output of the rank that ended; this communicator is closed, and its ranks cannot shrink(): restart from "
+    "a "
+    "checkpoint; an MPI with ULFM would let up to 1024 ranks go on";
+static_assert(max_ranks == 1024);
 
 // Whether ranks can agree and shrink.
 template <transport Transport>
@@ -41,7 +43,7 @@ template <transport Transport>
 // which the group comes.
 [[gnu::cold]] std::string numbered_within(std::vector<int> const& group, std::string_view whole);
 
-// Makes it what the errors of a group add, and of its levels and its watchdog if it has them.
+// Sets the text that errors of this group, of its levels and of its watchdog end with.
 template <class Engine>
 [[gnu::cold]] void number_by(Engine& group, std::string text) {
   if constexpr (requires { group.notices().inside_mpi(); })

@@ -89,7 +89,7 @@ TUTTI_INLINE grown grow(communicator<shm>& comm, std::string const& name, newcom
                                     .ranks = comm.size() + static_cast<std::int32_t>(count)},
                                    comm.is_main() ? detail::newcomers_of::list(found) : none));
   } catch (error const& e) {
-    out.why = e.happened();
+    out.why = detail::join({e.happened(), e.way_out().empty() ? "" : "; ", e.way_out()});
   }
   out.vote = comm.agree(out.comm ? options.flags : options.flags & ~1, {.exclude_after = options.exclude_after}, where);
   if ((out.vote.flags & 1) == 0 || !out.intact()) out.comm.reset();

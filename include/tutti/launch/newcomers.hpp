@@ -31,13 +31,13 @@ struct invitation {
                ranks = 0;  // no ranks: nobody will ask this process to join, because what it waits for is over
 };
 
-// A newcomer, as rank 0 sees it.
+// A newcomer, as the ranks see it.
 struct newcomer {
   int number;
   descriptor connection;
 };
 
-// Rank 0: asks whether a newcomer of this number waits. Takes a system call, and does not wait.
+// Asks whether a newcomer of this number waits. Takes a system call, and does not wait.
 [[gnu::cold]] std::optional<newcomer> find_newcomer(std::string const& job, int number);
 
 // Tells a newcomer that what it waits for is over. It may have gone meanwhile.
@@ -47,7 +47,7 @@ struct newcomer {
 // rank that passes them. `next` is the same on all ranks, but for the rank. All ranks of `comm` call it; one that does not, and votes
 // in the next agreement instead, or ends, makes the others throw. Afterwards, each rank of `comm` votes on whether it has
 // succeeded.
-// Throws error: timeout, rank_lost, mismatch, system.
+// Throws error: timeout, rank_lost, rank_left, system, or the fault of `comm`.
 [[gnu::cold]] communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
                                       std::vector<newcomer> const& newcomers);
 

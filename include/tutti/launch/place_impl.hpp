@@ -32,7 +32,7 @@ TUTTI_INLINE std::optional<int> environment_number(char const* name) {
   char* end = nullptr;
   long const value = std::strtol(text, &end, 10);
   if (*end != '\0' || value < 0 || value > 1 << 30)
-    refuse_place({name, "=\"", text, "\" is not a whole number from 0 on"});
+    refuse_place({name, "=\"", text, "\" is not a number from 0 to 2^30"});
   return static_cast<int>(value);
 }
 

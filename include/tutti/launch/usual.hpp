@@ -21,7 +21,7 @@
 namespace tutti {
 namespace detail {
 
-#if defined(_GLIBCXX_DEBUG)
+#if defined(_GLIBCXX_DEBUG) && defined(__GLIBCXX__)
 // Containers with checks have another layout. Where the library was compiled without them, the linker names this.
 extern char const tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;
 [[gnu::used]] static char const* const same_containers = &tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;

@@ -11,7 +11,7 @@
 
 namespace tutti::detail {
 
-// Ranks as bits, of which a ballot stores and sends as many whatever the number of ranks.
+// A set of ranks, a bit for each. Its size is fixed, whatever the number of ranks.
 struct rank_set {
   std::uint64_t words[proposal::words]{};
 

@@ -209,7 +209,7 @@ struct segment_header {
 inline constexpr std::uint64_t segment_layout = hash_of(std::initializer_list<std::uint64_t>{
     TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, sizeof(segment_header), sizeof(rank_page), offsetof(rank_page, called),
     offsetof(rank_page, vote), offsetof(rank_page, near), sizeof(channel), sizeof(slot), close_places, min_close_bytes,
-    max_close_bytes, slots_of(2, 0), slots_of(2, 1), slots_of(2, slice_track)});
+    max_close_bytes, slots_of(2, 0), slots_of(2, 1), slots_of(2, slice_track), offsetof(leaving_record, text)});
 
 // The memory that all ranks can read in place, and the address to which references to it are relative.
 struct readable_memory {

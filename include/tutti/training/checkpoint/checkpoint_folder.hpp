@@ -29,7 +29,8 @@ class checkpoint_folder {
   // -- Rank 0.
 
   // Removes what checkpoints that were never finished have left, and creates a folder for a new one. Throws if no number is higher
-  // than those of the others. If another job saves to the folder, its checkpoint is removed, or its save succeeds, but not both.
+  // than those of the others. If another job saves to the folder, a save of it that has succeeded stays; one that fails because its folder
+  // has another name meanwhile may have left its checkpoint.
   [[gnu::cold]] std::uint64_t begin();
   // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay. Throws if a shard has been
   // removed meanwhile.

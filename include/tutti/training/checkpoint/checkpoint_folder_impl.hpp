@@ -117,13 +117,22 @@ TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
   std::erase_if(unfinished, [&](std::uint64_t one) { return restore_if_finished(one); });
   for (std::uint64_t const one : unfinished) remove_files_in(aside_of(one));
 
-  std::uint64_t const last = all.empty() ? 0 : std::ranges::max(all);
-  if (last == std::numeric_limits<std::uint64_t>::max())
-    throw error({.code = error_code::system,
-                 .what = join({path_of(last),
-                               " has the highest possible number, so no newer checkpoint can be saved in ", path_}),
-                 .way_out = "give it a lower number, or save to an empty folder"});
-  make_folder(path_of(last + 1));
+  std::uint64_t last = all.empty() ? 0 : std::ranges::max(all);
+  while (true) {
+    if (last == std::numeric_limits<std::uint64_t>::max())
+      throw error({.code = error_code::system,
+                   .what = join({path_of(last),
+                                 " has the highest possible number, so no newer checkpoint can be saved in ", path_}),
+                   .way_out = "give it a lower number, or save to an empty folder"});
+    make_folder(path_of(last + 1));
+    // A folder that another job was giving another name was perhaps not seen. A newer one exists before that is removed.
+    std::uint64_t newest = 0;
+    for (std::string_view const suffix : {std::string_view(), aside})
+      if (auto const now = numbers(suffix); !now.empty()) newest = std::max(newest, now.front());
+    if (newest <= last + 1) break;
+    ::rmdir(path_of(last + 1).c_str());
+    last = newest;
+  }
   for (std::uint64_t const one : unfinished)
     if (::rmdir(aside_of(one).c_str()) != 0)  // it holds something else
       ::rename(aside_of(one).c_str(), path_of(one).c_str());

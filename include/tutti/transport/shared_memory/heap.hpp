@@ -23,7 +23,7 @@ class heap {
  public:
   heap(std::byte* base, std::size_t bytes);
 
-  // First fit; null if no free piece is large enough.
+  // First fit; null if no free piece is large enough. Throws std::bad_alloc if the list of pieces cannot grow.
   std::byte* allocate(std::size_t bytes);
 
   [[gnu::cold]] void deallocate(std::byte* memory, std::size_t bytes) noexcept;

@@ -21,7 +21,8 @@ struct location {
 // Parses a list of cores as Linux writes it, "0-3,8,10-11".
 [[gnu::cold]] cpu_set_t parse_cores(char const* list);
 
-// The cores that this thread may use; none if the system does not say. Core n counts as n % 1024, because machines with more are rare.
+// The cores that this thread may use; none if the system does not say. A cpu_set_t has 1024 bits; on larger machines, core n counts
+// as n % 1024.
 [[gnu::cold]] cpu_set_t usable_cores();
 
 int lowest_core(cpu_set_t const& cores);
