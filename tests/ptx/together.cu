@@ -30,6 +30,7 @@
 #include "support/device_norm.hpp"
 #include "support/device_rows.hpp"
 #include "support/expect.hpp"
+#include "support/gpu_count.cuh"
 #include "support/local_rows.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/wire_reference.hpp"
