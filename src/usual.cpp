@@ -4,5 +4,5 @@
 #include "tutti/launch/usual.hpp"
 
 #if defined(_GLIBCXX_DEBUG) && defined(__GLIBCXX__)
-char const tutti::detail::tutti_compiled_must_be_built_with_GLIBCXX_DEBUG = 0;
+char volatile const tutti::detail::tutti_compiled_must_be_built_with_GLIBCXX_DEBUG = 0;
 #endif

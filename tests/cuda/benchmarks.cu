@@ -12,6 +12,7 @@
 #include "../../bench/crossover.hpp"
 #include "../../bench/median.hpp"
 #include "cuda/captured.cuh"
+#include "support/gpu_count.cuh"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 

@@ -23,8 +23,10 @@ namespace detail {
 
 #if defined(_GLIBCXX_DEBUG) && defined(__GLIBCXX__)
 // Containers with checks have another layout. Where the library was compiled without them, the linker names this.
-extern char const tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;
-[[gnu::used]] static char const* const same_containers = &tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;
+extern char volatile const tutti_compiled_must_be_built_with_GLIBCXX_DEBUG;
+[[gnu::constructor]] static void expect_same_containers() {  // whose section the linker keeps
+  static_cast<void>(tutti_compiled_must_be_built_with_GLIBCXX_DEBUG);
+}
 #endif
 
 // The notice board of both transports.
