@@ -155,8 +155,8 @@ TEST_CASE("a rank dies while it replaces its reason to leave: its peers read one
                                                               : "shorter"),
            "a reason to leave is torn");
   });
-  result const r = holds("board, a rank dies while it replaces its reason to leave, 2 ranks", p);
-  finds(p, weakenings_of(r, {"status"}));
+  holds("board, a rank dies while it replaces its reason to leave, 2 ranks", p);
+  finds(p, {{change::drop, "reason.stores", access::store, {}}});
 }
 
 // As faults::examine does: whoever finds the loss reports it, unless there is a fault already.

@@ -57,6 +57,15 @@ inline std::string field_of_fault(std::size_t offset) {
   return offset < offsetof(detail::fault_record, code) ? "fault.taken" : "fault.contents";
 }
 
+inline std::string field_of_reason(std::size_t offset) {
+  using detail::leaving_record;
+  static constexpr field fields[] = {{offsetof(leaving_record, instead_of), "reason.instead_of"},
+                                     {offsetof(leaving_record, stores), "reason.stores"},
+                                     {offsetof(leaving_record, when), "reason.when"},
+                                     {offsetof(leaving_record, text), "reason.text"}};
+  return field_at(fields, offset);
+}
+
 inline std::string field_of_rank(std::size_t offset) {
   using detail::rank_page;
   static constexpr field fields[] = {{offsetof(rank_page, status), "status"},
@@ -89,6 +98,7 @@ inline std::string field_of_rank(std::size_t offset) {
   if (part == "awaited") return field_of_call(offset - offsetof(rank_page, awaited));
   if (part == "proposed") return field_of_proposal(offset - offsetof(rank_page, proposed));
   if (part == "known_names") return field_of_name(offset - offsetof(rank_page, known_names));
+  if (part == "leaving") return field_of_reason(offset - offsetof(rank_page, leaving));
   if (part == "near") return field_of_packet(offset - offsetof(rank_page, near));
   if (part == "far") return field_of_packet(offset - offsetof(rank_page, far));
   if (part == "found") return field_of_fault(offset - offsetof(rank_page, found));

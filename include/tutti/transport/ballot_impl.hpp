@@ -56,7 +56,8 @@ TUTTI_INLINE void ballot::write(std::vector<int> const& ranks, set& to) noexcept
 
 TUTTI_INLINE std::vector<int> ballot::read(set const& from) const {
   rank_set all;
-  for (std::size_t i = 0; i < proposal::words; ++i) all.words[i] = from[i].load(std::memory_order_acquire);
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(ranks_ - 1) / 64; ++i)
+    all.words[i] = from[i].load(std::memory_order_acquire);
   return all.list(ranks_);
 }
 

@@ -44,8 +44,9 @@ TUTTI_INLINE leaving_reason read_reason(leaving_record const& record, std::uint6
   std::uint32_t const before = record.stores.load(std::memory_order_acquire);
   if (record.instead_of.load(std::memory_order_acquire) != next) return {};
   circumstance const when = record.when.load(std::memory_order_acquire);
-  char text[sizeof record.text];
-  for (std::size_t i = 0; i < sizeof text; ++i) text[i] = record.text[i].load(std::memory_order_acquire);
+  char text[sizeof record.text] = {};
+  for (std::size_t i = 0; i < sizeof text - 1; ++i)
+    if ((text[i] = record.text[i].load(std::memory_order_acquire)) == '\0') break;
   if (before % 2 != 0 || record.stores.load(std::memory_order_acquire) != before) return {};
   return {when, text};
 }
