@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
@@ -34,11 +35,6 @@ TUTTI_INLINE std::optional<int> environment_number(char const* name) {
   if (*end != '\0' || value < 0 || value > 1 << 30)
     refuse_place({name, "=\"", text, "\" is not a number from 0 to 2^30"});
   return static_cast<int>(value);
-}
-
-TUTTI_INLINE std::string_view environment_text(char const* name) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
 }
 
 struct launcher {
@@ -85,8 +81,8 @@ TUTTI_INLINE std::string starter() {
 
 TUTTI_INLINE place find_place() {
   for (detail::launcher const& l : detail::launchers) {
-    bool const has_rank = !detail::environment_text(l.rank).empty(),
-               has_size = !detail::environment_text(l.size).empty();
+    bool const has_rank = !detail::environment_variable(l.rank).empty(),
+               has_size = !detail::environment_variable(l.size).empty();
     if (l.own_names && has_rank != has_size)
       detail::refuse_place({has_rank ? l.rank : l.size, " is set and ", has_rank ? l.size : l.rank, " is not"});
     if (!has_rank || !has_size) continue;
@@ -95,9 +91,9 @@ TUTTI_INLINE place find_place() {
       detail::refuse_place({l.rank, "=", out.rank, " is not a rank of ", l.size, "=", out.size});
     out.local_size = out.size;
     for (char const* const variable : l.local_size) {
-      if (variable == nullptr || detail::environment_text(variable).empty()) continue;
+      if (variable == nullptr || detail::environment_variable(variable).empty()) continue;
       // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
-      std::string_view const text = detail::environment_text(variable);
+      std::string_view const text = detail::environment_variable(variable);
       std::uint64_t number = 0;
       std::size_t const digits = detail::read_number(text, static_cast<std::uint64_t>(out.size), number);
       bool const whole = digits == text.size() || text[digits] == '(' || text[digits] == ',';
@@ -109,8 +105,8 @@ TUTTI_INLINE place find_place() {
     out.job = detail::join({out.size});
     bool named = false;
     for (char const* const variable : l.job) {
-      if (variable == nullptr || detail::environment_text(variable).empty()) continue;
-      out.job.append("-").append(detail::environment_text(variable));
+      if (variable == nullptr || detail::environment_variable(variable).empty()) continue;
+      out.job.append("-").append(detail::environment_variable(variable));
       named = true;
     }
     if (!named) out.job.append("-").append(detail::starter());
