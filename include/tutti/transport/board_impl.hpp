@@ -45,8 +45,10 @@ TUTTI_INLINE leaving_reason read_reason(leaving_record const& record, std::uint6
   if (record.instead_of.load(std::memory_order_acquire) != next) return {};
   circumstance const when = record.when.load(std::memory_order_acquire);
   char text[sizeof record.text] = {};
-  for (std::size_t i = 0; i < sizeof text - 1; ++i)
-    if ((text[i] = record.text[i].load(std::memory_order_acquire)) == '\0') break;
+  for (std::size_t i = 0; i < sizeof text - 1; ++i) {
+    text[i] = record.text[i].load(std::memory_order_acquire);
+    if (text[i] == '\0') break;
+  }
   if (before % 2 != 0 || record.stores.load(std::memory_order_acquire) != before) return {};
   return {when, text};
 }
