@@ -46,10 +46,7 @@ class pending_call {
 
   // Adds a continuation. If the call has ended, this thread runs it at once; but see follower::run_due.
   void follow(std::shared_ptr<follower> const& f) noexcept {
-    f->self_ = f;
-    f->next_ = followers_.load(std::memory_order_relaxed);
-    while (!followers_.compare_exchange_weak(f->next_, f.get())) {
-    }
+    followers_.add(f);
     if (ended()) hand_on();  // it may have ended before the continuation was in the list
   }
 
@@ -96,25 +93,13 @@ class pending_call {
     }
     end_ = when;
     set_in_order(ended_, true);
-    if (followers_.load() != nullptr) hand_on();
+    if (!followers_.empty()) hand_on();
   }
 
  private:
-  // Makes the continuations due on this thread, in the order in which they were added.
   void hand_on() noexcept {
     end_is_seen();
-    follower* in_order = nullptr;
-    for (follower* f = followers_.exchange(nullptr); f != nullptr;) {
-      follower* const next = f->next_;
-      f->next_ = in_order;
-      in_order = f;
-      f = next;
-    }
-    while (in_order != nullptr) {
-      follower* const f = in_order;
-      in_order = f->next_;
-      f->become_due(thrown_);
-    }
+    followers_.make_due(thrown_);
   }
 
   pending_calls* queue_;
@@ -122,7 +107,7 @@ class pending_call {
   tick_clock::ticks begin_ = 0, end_ = 0;
   std::exception_ptr thrown_;
   std::atomic<std::uint64_t> sequence_{0};
-  std::atomic<follower*> followers_{nullptr};  // the last one first
+  follower::list followers_;
   std::atomic<bool> ended_{false};
   std::atomic<bool> seen_{false};
 };

@@ -2,6 +2,7 @@
 // Continuations of started calls.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -15,6 +16,34 @@ class follower {
   follower() = default;
   follower(follower const&) = delete;
   follower& operator=(follower const&) = delete;
+
+  // Those of a call. Threads may add one while another makes all due.
+  class list {
+   public:
+    bool empty() const noexcept { return last_.load() == nullptr; }
+    void add(std::shared_ptr<follower> const& f) noexcept {
+      f->self_ = f;
+      f->next_ = last_.load(std::memory_order_relaxed);
+      while (!last_.compare_exchange_weak(f->next_, f.get())) {
+      }
+    }
+    // In the order in which they were added, on this thread. `thrown`: the exception of the call, or null.
+    void make_due(std::exception_ptr const& thrown) noexcept {
+      follower* in_order = nullptr;
+      for (follower* f = last_.exchange(nullptr); f != nullptr;) {
+        follower* const before = std::exchange(f->next_, in_order);
+        in_order = f;
+        f = before;
+      }
+      while (in_order != nullptr) {
+        follower* const f = std::exchange(in_order, in_order->next_);
+        f->become_due(thrown);
+      }
+    }
+
+   private:
+    std::atomic<follower*> last_{nullptr};
+  };
 
   // Queues it on this thread, behind those that are due already.
   static void make_due(std::shared_ptr<follower> f) noexcept {
@@ -59,8 +88,6 @@ class follower {
   ~follower() = default;
 
  private:
-  friend class pending_call;
-
   // `thrown`: the exception of the call, or null.
   virtual void run(std::exception_ptr const& thrown) noexcept = 0;
 
@@ -72,7 +99,7 @@ class follower {
   }
 
   std::shared_ptr<follower> self_;
-  follower* next_ = nullptr;
+  follower* next_ = nullptr;  // in the list of its call, the one added before it; among those due, the one after it
   std::exception_ptr thrown_;
 
   static inline thread_local follower* first_ = nullptr;  // due on this thread
