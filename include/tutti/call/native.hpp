@@ -21,7 +21,7 @@ void compare_blocks(engine<Transport>& on, begun_call<Transport>& begun, request
   int const rank = on.rank(), ranks = on.ranks();
   bool const gives = C != collective::scatter || rank == r.root, takes = C != collective::gather || rank == r.root;
   std::vector<std::uint64_t> theirs(static_cast<std::size_t>(ranks)), ours(theirs);
-  auto const bytes = [&](layout const& where, int q) { return static_cast<std::uint64_t>(where.at(0, q).count); };
+  auto const bytes = [&](layout const& where, int q) { return where.at(0, q).count; };
   for (int q = 0; q < ranks && gives; ++q)
     if (C != collective::gather || q == rank) ours[static_cast<std::size_t>(q)] = bytes(memory.input.where, q);
   layout const blocks = layout::blocks(sizeof(std::uint64_t), ranks);

@@ -38,7 +38,7 @@ struct byte_strings {
 // Room for the bytes that other ranks send.
 template <class Comm>
 void make_room(Comm& comm, std::vector<std::byte>& room, std::uint64_t bytes, std::source_location where) {
-  revoking_without_memory(comm, bytes, where, [&] { room.resize(static_cast<std::size_t>(bytes)); });
+  revoking_without_memory(comm, bytes, where, [&] { room.resize(bytes); });
 }
 
 template <class Comm>

@@ -69,7 +69,7 @@ struct request {
 
   friend bool operator==(request const&, request const&) = default;
 
-  constexpr std::size_t bytes() const { return static_cast<std::size_t>(count * element_bytes); }
+  constexpr std::size_t bytes() const { return count * element_bytes; }
 };
 
 // The longest message or block that packets carry through shared memory.
@@ -152,7 +152,7 @@ class plan_cache {
     std::uint64_t const word = r.count ^ static_cast<std::uint64_t>(r.type ^ r.op ^ r.sizes) << 32 ^
                                static_cast<std::uint64_t>(r.what) << 24 ^ std::uint64_t{r.started} << 40 ^
                                static_cast<std::uint64_t>(r.root) << 48;
-    return static_cast<std::size_t>((word * 0x9e3779b97f4a7c15u) >> 58);
+    return (word * 0x9e3779b97f4a7c15u) >> 58;
   }
 
   std::array<entry, 64> entries_{};

@@ -226,7 +226,7 @@ class message_receiver : protected message_sender<Transport> {
   }
   // Fetches what has not arrived of a message. Returns 0, or an errno.
   int fetch(transfer& r) {
-    auto const* const data = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(r.address));
+    auto const* const data = reinterpret_cast<std::byte const*>(r.address);
     for (std::size_t at = r.moved; at < r.got; at += std::min(max_fetched, r.got - at))
       if (int const read_error = transport_.fetch(r.source, r.to + at, data + at, std::min(max_fetched, r.got - at)))
         return read_error;

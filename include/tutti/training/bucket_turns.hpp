@@ -80,7 +80,7 @@ class bucket_turns {
     vote_.advance();
     if (!vote_.done() || vote_.exception()) return {};
     voting_ = false;
-    return order_.take(static_cast<std::size_t>(full_[0]));
+    return order_.take(full_[0]);
   }
   // Waits until next() may return a bucket: called after it has returned none although all buckets are full here.
   void wait(buckets_in_flight& flight) {

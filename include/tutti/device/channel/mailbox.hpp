@@ -104,7 +104,7 @@ struct channel_map {
   }
   TUTTI_HOST_DEVICE std::byte* slot(int rank, std::size_t channel, std::uint64_t message) const {
     auto const size = static_cast<std::size_t>(window);
-    return posts[rank] + flag_bytes() + (channel * size + static_cast<std::size_t>(message % size)) * slot_bytes();
+    return posts[rank] + flag_bytes() + (channel * size + message % size) * slot_bytes();
   }
 
   // The packets from another rank in a call, and the number of calls so far.

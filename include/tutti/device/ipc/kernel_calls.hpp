@@ -92,7 +92,7 @@ class ipc_kernel_calls {
   // Of the message, or of a block.
   template <class T>
   static std::size_t elements_of(request const& r) {
-    return static_cast<std::size_t>(r.count * (r.element_bytes / sizeof(T)));
+    return r.count * (r.element_bytes / sizeof(T));
   }
 
   int rank_, size_;

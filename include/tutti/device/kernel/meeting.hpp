@@ -79,7 +79,7 @@ struct meeting_map {
   TUTTI_HOST_DEVICE std::uint64_t& count(int rank) const { return *reinterpret_cast<std::uint64_t*>(posts[rank]); }
   // By which block `block` of rank `from` tells that of `rank` that it has come.
   TUTTI_HOST_DEVICE std::uint64_t& flag(int rank, int block, int from, std::uint64_t meeting) const {
-    auto const at = static_cast<std::size_t>(block * ranks + from) * 2 + static_cast<std::size_t>(meeting % 2);
+    auto const at = static_cast<std::size_t>(block * ranks + from) * 2 + meeting % 2;
     return reinterpret_cast<std::uint64_t*>(posts[rank] + device_line)[at];
   }
   std::byte* data(int rank) const { return posts[rank] + flag_bytes(); }

@@ -14,8 +14,7 @@ struct numbered_place {
   std::size_t number, offset;
 
   static constexpr numbered_place of(std::uint64_t word) {
-    return {static_cast<std::size_t>((word >> offset_bits) - 1),
-            static_cast<std::size_t>(word & ((std::uint64_t{1} << offset_bits) - 1))};
+    return {(word >> offset_bits) - 1, word & ((std::uint64_t{1} << offset_bits) - 1)};
   }
   constexpr std::uint64_t word() const { return (static_cast<std::uint64_t>(number) + 1) << offset_bits | offset; }
 };

@@ -96,7 +96,7 @@ TUTTI_INLINE written_file checksum_file(std::string const& path, std::span<char>
     if (got == 0) return out;
     auto const n = static_cast<std::size_t>(got);
     if (out.bytes < head.size()) {
-      auto const at = static_cast<std::size_t>(out.bytes);
+      std::size_t const at = out.bytes;
       std::memcpy(head.data() + at, buffer.data(), std::min(n, head.size() - at));
     }
     out.checksum = crc32c(std::span(buffer).first(n), out.checksum);

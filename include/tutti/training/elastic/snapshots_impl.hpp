@@ -88,10 +88,8 @@ TUTTI_INLINE void snapshots::place_part(std::span<std::byte const> part, std::sp
                         count = before[owner * arrays.size() + a], mine = elements_before(now, rank, a, arrays.size()),
                         end = std::min(from + count, mine + now[rank * arrays.size() + a]);
     if (std::uint64_t const begin = std::max(from, mine); begin < end)
-      std::ranges::copy(
-          part.subspan(at + static_cast<std::size_t>(begin - from) * bytes,
-                       static_cast<std::size_t>(end - begin) * bytes),
-          arrays[a].bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(begin - mine) * bytes));
+      std::ranges::copy(part.subspan(at + (begin - from) * bytes, (end - begin) * bytes),
+                        arrays[a].bytes.begin() + static_cast<std::ptrdiff_t>((begin - mine) * bytes));
     at += static_cast<std::size_t>(count) * bytes;
   }
 }

@@ -66,7 +66,7 @@ class mailbox : public packet_rounds {
     return reinterpret_cast<std::uintptr_t>(data) - reach_.origin;
   }
   std::byte const* at_shared_address(std::uint64_t place) const noexcept {
-    return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place) + reach_.origin);
+    return reinterpret_cast<std::byte const*>(place + reach_.origin);
   }
   void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
                          std::uint32_t tag) noexcept {

@@ -105,7 +105,7 @@ TUTTI_INLINE void process_watch::begin(process_port const& port) {
 
 TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t process) noexcept {
   char path[32], text[512];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
+  std::snprintf(path, sizeof path, "/proc/%d/stat", process);
   errno = 0;
   descriptor const file(::open(path, O_RDONLY | O_CLOEXEC));
   ssize_t const bytes = file ? ::read(file.get(), text, sizeof text - 1) : -1;
