@@ -4,10 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <span>
 
 #include "operations.hpp"
+#include "tutti/core/environment.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
@@ -23,9 +23,8 @@ using sizes = std::span<std::size_t const>;  // bytes, one entry per rank
 
 // An MPI program may keep its ranks waiting as long as it likes, so only an explicit TUTTI_TIMEOUT applies.
 inline std::chrono::nanoseconds longest_wait() {
-  char const* const text = std::getenv("TUTTI_TIMEOUT");
-  return text != nullptr && *text != '\0' ? tutti::detail::settings::from_environment().timeout
-                                          : std::chrono::hours(24 * 365);
+  if (tutti::detail::environment_variable("TUTTI_TIMEOUT").empty()) return std::chrono::hours(24 * 365);
+  return tutti::detail::settings::from_environment().timeout;
 }
 tutti::options const& as_long_as_it_takes();
 

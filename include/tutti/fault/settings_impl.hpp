@@ -29,7 +29,7 @@ TUTTI_INLINE settings settings::from_environment() {
       refuse_variable("TUTTI_TIMEOUT", text, "a time", "a number of seconds from 1e-9 to 1e9, e.g. 300");
     out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
   }
-  if (char const* const text = std::getenv("TUTTI_ALGORITHM")) out.algorithms = overrides(text);
+  out.algorithms = overrides(environment_variable("TUTTI_ALGORITHM"));
   if (std::string_view const text = environment_variable("TUTTI_LOG"); !text.empty()) {
     static constexpr std::array<std::string_view, 4> levels{"none", "error", "info", "debug"};
     auto const level = std::find(levels.begin(), levels.end(), text);

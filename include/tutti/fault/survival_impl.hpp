@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/fault/survival.hpp"
 
@@ -58,11 +59,11 @@ TUTTI_INLINE void survival_line::pass_on() const {
 
 TUTTI_INLINE void send_to_launcher(std::initializer_list<int> words) noexcept {
   try {
-    char const* const line = std::getenv(survival_variable);
+    std::string_view const line = environment_variable(survival_variable);
     std::uint64_t number = 0;
-    if (line == nullptr || read_number(line, std::numeric_limits<int>::max(), number) == 0) return;
+    if (read_number(line, std::numeric_limits<int>::max(), number) == 0) return;
     int const pipe = static_cast<int>(number);
-    if (std::string_view(line) != name_of_pipe(pipe)) return;
+    if (line != name_of_pipe(pipe)) return;
     [[maybe_unused]] ssize_t const written = ::write(pipe, words.begin(), words.size() * sizeof(int));
   } catch (...) {  // the launcher then ends the survivors, as if they had not told it
   }

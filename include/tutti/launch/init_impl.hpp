@@ -3,12 +3,13 @@
 #pragma once
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <pthread.h>
 #include <source_location>
+#include <string_view>
 #include <utility>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/meeting.hpp"
@@ -28,7 +29,7 @@ namespace detail {
 
 template <>
 TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std::source_location where) {
-  if (char const* const number = std::getenv(detail::join_variable); number != nullptr && *number != '\0')
+  if (std::string_view const number = detail::environment_variable(detail::join_variable); !number.empty())
     throw error(
         {.code = error_code::bad_argument,
          .what = detail::join(

@@ -2,17 +2,19 @@
 // Definitions of launch/measure_links.hpp.
 #pragma once
 
-#include <cstdlib>
 #include <string_view>
 
+#include "tutti/core/environment.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/launch/measure_links.hpp"
 
 namespace tutti::detail {
 
 TUTTI_INLINE bool wants_link_times() {
-  char const* const text = std::getenv("TUTTI_TOPOLOGY");
-  if (text == nullptr || *text == '\0') return false;
-  if (std::string_view(text) == "measure") return true;
+  std::string_view const text = environment_variable("TUTTI_TOPOLOGY");
+  if (text.empty()) return false;
+  if (text == "measure") return true;
   throw error({.code = error_code::bad_argument,
                .what = join({"TUTTI_TOPOLOGY=\"", text, "\" is not known"}),
                .way_out = "set it to measure, or unset it"});

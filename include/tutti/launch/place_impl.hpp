@@ -28,11 +28,10 @@ namespace detail {
 }
 
 TUTTI_INLINE std::optional<int> environment_number(char const* name) {
-  char const* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return {};
-  char* end = nullptr;
-  long const value = std::strtol(text, &end, 10);
-  if (*end != '\0' || value < 0 || value > 1 << 30)
+  std::string_view const text = environment_variable(name);
+  if (text.empty()) return {};
+  std::uint64_t value = 0;
+  if (read_number(text, 1 << 30, value) != text.size())
     refuse_place({name, "=\"", text, "\" is not a number from 0 to 2^30"});
   return static_cast<int>(value);
 }

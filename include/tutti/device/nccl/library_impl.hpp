@@ -2,10 +2,11 @@
 // Definitions of device/nccl/library.hpp.
 #pragma once
 
-#include <cstdlib>
 #include <dlfcn.h>
 #include <string>
+#include <string_view>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/nccl/library.hpp"
@@ -14,8 +15,8 @@ namespace tutti::detail::nccl {
 
 TUTTI_INLINE library library::load() {
   constexpr int least_version = 21800;
-  char const* const said = std::getenv("TUTTI_NCCL");
-  std::string const file = said != nullptr && *said != '\0' ? said : "libnccl.so.2";
+  std::string_view const named = environment_variable("TUTTI_NCCL");
+  std::string const file(named.empty() ? "libnccl.so.2" : named);
   auto const refuse = [](std::string what) {
     throw error({.code = error_code::system,
                  .what = std::move(what),

@@ -2,11 +2,11 @@
 // Definitions of training/elastic/elastic_options.hpp.
 #pragma once
 
-#include <charconv>
-#include <cstdlib>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
-#include <system_error>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/core/text.hpp"
@@ -17,23 +17,24 @@ namespace tutti::detail {
 
 TUTTI_INLINE elastic_job elastic_job::from_environment() {
   auto const read = [](std::string_view text, int& to) {
-    auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), to);
-    return trouble == std::errc{} && end == text.data() + text.size() && to >= 0 && to <= tutti::max_ranks;
+    std::uint64_t number = 0;
+    std::size_t const digits = read_number(text, tutti::max_ranks, number);
+    to = static_cast<int>(number);
+    return digits > 0 && digits == text.size();
   };
-  auto const refuse = [](char const* name, char const* text, char const* what) {
+  auto const refuse = [](char const* name, std::string_view text, char const* what) {
     throw error({.code = error_code::bad_argument,
                  .what = join({name, "=\"", text, "\" is not ", what}),
                  .way_out = "start the program with tutti-run --elastic, or unset the variable"});
   };
   elastic_job out;
-  if (char const* const text = std::getenv(elastic_variable); text != nullptr && *text != '\0') {
-    std::string_view const all = text;
-    std::size_t const colon = all.find(':');
-    if (colon == all.npos || !read(all.substr(0, colon), out.min_ranks) ||
-        !read(all.substr(colon + 1), out.max_ranks) || out.min_ranks < 1 || out.min_ranks > out.max_ranks)
+  if (std::string_view const text = environment_variable(elastic_variable); !text.empty()) {
+    std::size_t const colon = text.find(':');
+    if (colon == text.npos || !read(text.substr(0, colon), out.min_ranks) ||
+        !read(text.substr(colon + 1), out.max_ranks) || out.min_ranks < 1 || out.min_ranks > out.max_ranks)
       refuse(elastic_variable, text, "a least and a greatest number of ranks, such as 2:8");
   }
-  if (char const* const text = std::getenv(join_variable); text != nullptr && *text != '\0')
+  if (std::string_view const text = environment_variable(join_variable); !text.empty())
     if (!read(text, out.joins_as)) refuse(join_variable, text, "the number of a member");
   return out;
 }

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/shared_memory/segment_file.hpp"
@@ -20,11 +21,10 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
-  if (char const* const text = std::getenv("TUTTI_HEAP"); text != nullptr && *text != '\0') {
+  if (std::string_view const text = environment_variable("TUTTI_HEAP"); !text.empty()) {
     std::size_t const most = half_of_all_addresses / static_cast<std::size_t>(ranks);
     std::uint64_t bytes = 0;
-    std::size_t const digits = read_number(text, most, bytes);
-    if (digits == 0 || text[digits] != '\0')
+    if (read_number(text, most, bytes) != text.size())
       throw error({.code = error_code::bad_argument,
                    .what = join({"TUTTI_HEAP=\"", text, "\" is not a number of bytes from 0 to ", most,
                                  ", which is what ", ranks, " ranks can address"}),
