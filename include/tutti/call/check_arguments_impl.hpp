@@ -2,14 +2,7 @@
 // Definitions of call/check_arguments.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <string>
-#include <string_view>
-
-#include "tutti/algorithm/collective.hpp"
 #include "tutti/call/check_arguments.hpp"
-#include "tutti/core/text.hpp"
 
 namespace tutti::detail {
 

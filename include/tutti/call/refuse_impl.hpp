@@ -2,15 +2,7 @@
 // Definitions of call/refuse.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "tutti/call/refuse.hpp"
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
 
 namespace tutti::detail {
 

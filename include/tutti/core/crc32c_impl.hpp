@@ -3,9 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include "tutti/core/crc32c.hpp"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cerrno>
-#include <cstddef>
 #include <fcntl.h>
 #include <unistd.h>
 #include <utility>

@@ -2,7 +2,6 @@
 // Definitions of core/process.hpp.
 #pragma once
 
-#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <pthread.h>

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "tutti/core/error.hpp"
-#include "tutti/core/json.hpp"
 #include "tutti/fault/observer.hpp"
 
 namespace tutti::detail {

@@ -4,7 +4,6 @@
 
 #include <csignal>
 
-#include "tutti/core/text.hpp"
 #include "tutti/fault/recorder.hpp"
 
 namespace tutti::detail {

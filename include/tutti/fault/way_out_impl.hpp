@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "tutti/core/text.hpp"
 #include "tutti/fault/way_out.hpp"

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 #include <pthread.h>
-#include <source_location>
 #include <string_view>
 #include <utility>
 

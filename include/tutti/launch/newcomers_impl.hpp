@@ -5,12 +5,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
-#include <optional>
 #include <poll.h>
 #include <string_view>
 #include <sys/socket.h>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"

@@ -2,13 +2,7 @@
 // Definitions of training/backward_pass.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 
 #include "tutti/core/config.hpp"

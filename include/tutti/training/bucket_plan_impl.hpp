@@ -3,11 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/training/bucket_search.hpp"

@@ -2,12 +2,9 @@
 // Definitions of training/epoch_order.hpp.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <numeric>
 #include <random>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/training/epoch_order.hpp"

@@ -2,7 +2,6 @@
 // Definitions of training/loss_scale.hpp.
 #pragma once
 
-#include <cmath>
 #include <string>
 
 #include "tutti/core/config.hpp"

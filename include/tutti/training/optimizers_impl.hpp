@@ -2,13 +2,8 @@
 // Definitions of training/optimizers.hpp.
 #pragma once
 
-#include <cmath>
-#include <source_location>
-#include <string_view>
-
 #include "tutti/call/refuse.hpp"
 #include "tutti/core/config.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/training/optimizers.hpp"
 
 namespace tutti::detail {

@@ -2,9 +2,6 @@
 // Definitions of training/options.hpp.
 #pragma once
 
-#include <source_location>
-#include <string>
-
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"

@@ -3,16 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <functional>
-#include <source_location>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/same_parameters.hpp"

@@ -2,10 +2,7 @@
 // Definitions of transport/absence.hpp.
 #pragma once
 
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"

@@ -2,8 +2,6 @@
 // Definitions of tune/estimate.hpp.
 #pragma once
 
-#include <algorithm>
-
 #include "tutti/tune/estimate.hpp"
 
 namespace tutti::detail {

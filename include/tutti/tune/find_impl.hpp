@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <string>
 #include <string_view>
 
 #include "tutti/core/environment.hpp"

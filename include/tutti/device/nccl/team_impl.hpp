@@ -3,8 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 

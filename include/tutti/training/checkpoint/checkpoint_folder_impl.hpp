@@ -6,8 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <dirent.h>
 #include <functional>
@@ -15,14 +13,10 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <span>
-#include <string>
-#include <string_view>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/file.hpp"

@@ -3,14 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <set>
-#include <source_location>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/core/crc32c.hpp"

@@ -5,13 +5,9 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

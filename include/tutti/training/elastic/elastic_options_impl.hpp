@@ -3,11 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 
 #include "tutti/core/environment.hpp"
-#include "tutti/core/error.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/launch/place.hpp"

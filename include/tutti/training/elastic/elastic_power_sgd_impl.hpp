@@ -2,12 +2,6 @@
 // Definitions of training/elastic/elastic_power_sgd.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <source_location>
-#include <span>
-#include <vector>
-
 #include "tutti/call/refuse.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/training/elastic/elastic_power_sgd.hpp"

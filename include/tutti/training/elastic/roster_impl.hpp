@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <numeric>
-#include <utility>
 
 #include "tutti/core/error.hpp"
 #include "tutti/training/elastic/roster.hpp"

@@ -2,14 +2,7 @@
 // Definitions of training/elastic/shard_residuals.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <span>
-#include <string>
-#include <utility>
-
 #include "tutti/call/refuse.hpp"
-#include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/elastic/shard_residuals.hpp"
 #include "tutti/training/hooks/residual.hpp"

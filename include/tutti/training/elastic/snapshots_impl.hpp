@@ -3,8 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <source_location>
-#include <string_view>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"

@@ -3,10 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <source_location>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/core/error.hpp"

@@ -2,11 +2,7 @@
 // Definitions of training/pipeline/stage_layout.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"

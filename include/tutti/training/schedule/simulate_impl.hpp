@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/core/error.hpp"

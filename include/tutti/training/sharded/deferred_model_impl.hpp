@@ -2,15 +2,10 @@
 // Definitions of training/sharded/deferred_model.hpp.
 #pragma once
 
-#include <cstddef>
 #include <limits>
-#include <source_location>
-#include <span>
-#include <string>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
-#include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/deferred_model.hpp"
 
 namespace tutti::detail {

@@ -2,12 +2,7 @@
 // Definitions of training/sharded/shard_plan.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <source_location>
-#include <span>
 #include <string_view>
-#include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"

@@ -2,16 +2,9 @@
 // Definitions of training/sharded/sharding_options.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharding_options.hpp"
 

@@ -2,9 +2,6 @@
 // Definitions of training/sharded/unit_order.hpp.
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "tutti/core/config.hpp"
 #include "tutti/training/sharded/unit_order.hpp"
 

@@ -2,9 +2,6 @@
 // Definitions of training/tensor/sharded_dimension.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"

@@ -2,11 +2,6 @@
 // Definitions of training/tensor/sharded_words.hpp.
 #pragma once
 
-#include <cstddef>
-#include <source_location>
-#include <string>
-#include <string_view>
-
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"

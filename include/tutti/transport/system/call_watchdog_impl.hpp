@@ -8,10 +8,8 @@
 #include <future>
 #include <memory>
 #include <pthread.h>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"

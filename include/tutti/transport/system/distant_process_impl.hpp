@@ -9,14 +9,12 @@
 #include <cstddef>
 #include <ifaddrs.h>
 #include <memory>
-#include <mutex>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/process.hpp"
 #include "tutti/transport/system/distant_process.hpp"

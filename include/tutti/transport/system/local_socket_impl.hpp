@@ -3,11 +3,8 @@
 #pragma once
 
 #include <charconv>
-#include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
-#include <unistd.h>
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/hash.hpp"

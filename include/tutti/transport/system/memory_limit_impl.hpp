@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <string_view>
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"

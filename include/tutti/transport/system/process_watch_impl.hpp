@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
-#include <optional>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/stat.h>

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +12,6 @@
 #include <fcntl.h>
 #include <new>
 #include <string>
-#include <string_view>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>

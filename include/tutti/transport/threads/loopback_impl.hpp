@@ -9,7 +9,6 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/core/wait.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
 #include "tutti/transport/threads/loopback.hpp"
