@@ -137,6 +137,14 @@ TEST_CASE("a step multiplies gradients by its scale, and changes nothing if that
   CHECK(descent.state()[0].values[7] == -2);
 }
 
+TEST_CASE("a step with a scale that is 0 as a float is not counted") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1)};
+  known_gradients some{{std::vector<float>(5, 1)}};
+  optimizer descent(x, adam{});
+  descent.step(some, 1e-50);
+  CHECK(descent.steps() == 0);
+}
+
 TEST_CASE("an update with a gradient of another parameter is refused") {
   std::vector<std::vector<float>> x{std::vector<float>(5), std::vector<float>(3)};
   optimizer descent(x, sgd{});

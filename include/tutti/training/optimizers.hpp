@@ -178,7 +178,7 @@ class optimizer {
   Rule& rule() noexcept { return rule_; }
 
   // `model` is anything that has gradient(i) for each parameter, such as a data_parallel after finish(). Gradients are multiplied by
-  // `scale`; if it is 0, nothing changes, even if they are infinite or NaN. A parameter that the model knows no rank has used keeps its
+  // `scale`, as a T; if it is 0, nothing changes, even if they are infinite or NaN. A parameter that the model knows no rank has used keeps its
   // value and state, but the step counts for it too (PyTorch counts each parameter's). Throws error: bad_argument, before anything changes,
   // if a data_parallel has not finished its step, the model has other parameters, or `scale` or a constant of the rule is impossible.
   template <class Model>
@@ -190,13 +190,14 @@ class optimizer {
     tutti::detail::expect_means(model, "step()", where);
     if constexpr (requires { model.size(); }) expect_parameters(model.size(), where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) expect_elements(i, model.gradient(i).size(), where);
-    expect_step(static_cast<T>(scale), where);
-    if (scale == 0) return;
+    T const factor = static_cast<T>(scale);
+    expect_step(factor, where);
+    if (factor == 0) return;
     begin_step(where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if constexpr (requires { model.used(i); })
         if (!model.used(i)) continue;
-      update(i, model.gradient(i), static_cast<T>(scale), where);
+      update(i, model.gradient(i), factor, where);
     }
   }
 

@@ -194,16 +194,17 @@ class sharded_data_parallel {
   // another, and no parameter has changed. Other differences of constants or `scale` go unnoticed.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
-    own_.optimizer.expect_step(static_cast<master_of<T>>(scale), where);
+    auto const factor = static_cast<master_of<T>>(scale);
+    own_.optimizer.expect_step(factor, where);
     bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete("step()", where);
     parameters_.forget_gathered();  // once nothing is refused any more
-    auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
+    auto const change_some = [&](std::size_t bucket) { change(bucket, factor, where); };
     reductions_.end_on_exception([&] {
-      parameters_.begin_to_compare(static_cast<master_of<T>>(scale), where);
+      parameters_.begin_to_compare(factor, where);
       if (!has_means) reductions_.end_pass(statistics_, where, change_some);
       for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
-      if (plan_.buckets.empty() && scale != 0) own_.optimizer.begin_step(where);
+      if (plan_.buckets.empty() && factor != 0) own_.optimizer.begin_step(where);
       parameters_.finish_sharing(statistics_);
     });
     reductions_.gradients.end_step();
