@@ -85,3 +85,15 @@ TEST_CASE("no call on arrays with gaps allocates memory of the size of a message
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_allocations(comm); }));
   }
 }
+
+TEST_CASE("a call of one rank that would replace an array with gaps by itself does nothing") {
+  CHECK_NOTHROW(run_threads(1, [](auto& comm) {
+    std::vector<float> one(count * stride, 1.0f);
+    auto const array = strided(one.data(), count, stride);
+    expect(largest_in(comm, [&] { broadcast(comm, array, 0); }) == 0, "broadcast");
+    expect(largest_in(comm, [&] { all_reduce(comm, array); }) == 0, "all_reduce in place");
+    premultiplied_sum const halved{0.5f};
+    all_reduce(comm, array, halved);
+    expect(one[stride] == 0.5f, "all_reduce in place by an operation that changes the sum");
+  }));
+}

@@ -137,10 +137,12 @@ void complete(engine<Transport>& on, Call& c) {
 }
 
 // The call on a communicator of one rank, slice by slice. Unlike that on contiguous arrays, which need not enter the engine, it uses
-// memory that all calls share.
+// memory that all calls share. Does nothing where it would only copy an array onto itself.
 template <class Transport, class Call>
 void run_alone_with_gaps(engine<Transport>& on, Call& c) {
-  if constexpr (Call::what != collective::exclusive_scan) {
+  constexpr bool may_change = Call::what != collective::broadcast && Call::what != collective::exclusive_scan;
+  if constexpr (may_change) {
+    if (c.memory.in_place && !Call::body_type::prepares && !Call::body_type::finishes) return;
     struct leaving {
       engine<Transport>& on;
       ~leaving() { on.leave(); }
