@@ -61,53 +61,32 @@ TUTTI_USUAL dynamic_schedule find_schedule_of<collective::exclusive_scan>(algori
 
 }  // namespace detail
 
-// -- Processes of one machine.
-
-TUTTI_USUAL class detail::peer_states<shm>;
-TUTTI_USUAL class detail::faults<shm>;
-TUTTI_USUAL class detail::faults_in_call<shm>;
-TUTTI_USUAL class detail::engine<shm>;
-TUTTI_USUAL class communicator<shm>;
-TUTTI_USUAL class detail::begun_call<shm>;
-TUTTI_USUAL class detail::call_queue<shm>;
-TUTTI_USUAL class detail::collective_queue<shm>;
-TUTTI_USUAL class detail::queued_call<shm>;
-TUTTI_USUAL class detail::execution<shm, dynamic_schedule, detail::byte_body>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::all_reduce, shm, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::reduce, shm, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::broadcast, shm, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::scan, shm, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::exclusive_scan, shm, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::reduce_scatter, shm, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::all_gather, shm, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::gather, shm, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::scatter, shm, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::all_to_all, shm, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::barrier, shm, detail::token_memory>;
-
-// -- Threads of one process.
-
-TUTTI_USUAL class detail::peer_states<loopback>;
-TUTTI_USUAL class detail::faults<loopback>;
-TUTTI_USUAL class detail::faults_in_call<loopback>;
-TUTTI_USUAL class detail::engine<loopback>;
-TUTTI_USUAL class communicator<loopback>;
-TUTTI_USUAL class detail::begun_call<loopback>;
-TUTTI_USUAL class detail::call_queue<loopback>;
-TUTTI_USUAL class detail::collective_queue<loopback>;
-TUTTI_USUAL class detail::queued_call<loopback>;
-TUTTI_USUAL class detail::execution<loopback, dynamic_schedule, detail::byte_body>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::all_reduce, loopback, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::reduce, loopback, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::broadcast, loopback, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::scan, loopback, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::exclusive_scan, loopback, detail::array_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::reduce_scatter, loopback, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::all_gather, loopback, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::gather, loopback, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::scatter, loopback, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::all_to_all, loopback, detail::block_memory<std::byte>>;
-TUTTI_USUAL struct detail::call_in_bytes<collective::barrier, loopback, detail::token_memory>;
+// Over processes of one machine, and over threads of one process.
+#define TUTTI_USUAL_OVER(Transport)                                                                                 \
+  TUTTI_USUAL class detail::peer_states<Transport>;                                                                 \
+  TUTTI_USUAL class detail::faults<Transport>;                                                                      \
+  TUTTI_USUAL class detail::faults_in_call<Transport>;                                                              \
+  TUTTI_USUAL class detail::engine<Transport>;                                                                      \
+  TUTTI_USUAL class communicator<Transport>;                                                                        \
+  TUTTI_USUAL class detail::begun_call<Transport>;                                                                  \
+  TUTTI_USUAL class detail::call_queue<Transport>;                                                                  \
+  TUTTI_USUAL class detail::collective_queue<Transport>;                                                            \
+  TUTTI_USUAL class detail::queued_call<Transport>;                                                                 \
+  TUTTI_USUAL class detail::execution<Transport, dynamic_schedule, detail::byte_body>;                              \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::all_reduce, Transport, detail::array_memory<std::byte>>;     \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::reduce, Transport, detail::array_memory<std::byte>>;         \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::broadcast, Transport, detail::array_memory<std::byte>>;      \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::scan, Transport, detail::array_memory<std::byte>>;           \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::exclusive_scan, Transport, detail::array_memory<std::byte>>; \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::reduce_scatter, Transport, detail::block_memory<std::byte>>; \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::all_gather, Transport, detail::block_memory<std::byte>>;     \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::gather, Transport, detail::block_memory<std::byte>>;         \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::scatter, Transport, detail::block_memory<std::byte>>;        \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::all_to_all, Transport, detail::block_memory<std::byte>>;     \
+  TUTTI_USUAL struct detail::call_in_bytes<collective::barrier, Transport, detail::token_memory>
+TUTTI_USUAL_OVER(shm);
+TUTTI_USUAL_OVER(loopback);
+#undef TUTTI_USUAL_OVER
 
 }  // namespace tutti
 
