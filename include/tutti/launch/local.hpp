@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/transport/threads/loopback.hpp"
@@ -14,21 +15,8 @@ namespace detail {
 
 [[gnu::cold]] void expect_ranks(int ranks);
 
-// A non-owning reference to the function that each rank runs.
 template <class Transport>
-class rank_function {
- public:
-  template <class F>
-    requires(!std::is_same_v<F, rank_function>)
-  explicit rank_function(F& f)
-      : f_(const_cast<void*>(static_cast<void const*>(&f))),
-        call_([](void* function, communicator<Transport>& comm) { (*static_cast<F*>(function))(comm); }) {}
-  void operator()(communicator<Transport>& comm) const { call_(f_, comm); }
-
- private:
-  void* f_;
-  void (*call_)(void*, communicator<Transport>&);
-};
+using rank_function = function_ref<void(communicator<Transport>&)>;
 
 template <class Transport>
 [[gnu::cold]] void run_processes(int ranks, rank_function<Transport> f);
@@ -49,7 +37,7 @@ void run_local(int ranks, F&& f) {
   static_assert(std::is_invocable_v<F&, communicator<shm>&>,
                 "run_local passes a tutti::communicator<tutti::shm>& to the function; let it take auto& comm");
   auto const call = [&f](communicator<shm>& comm) { f(comm); };  // f may be a function rather than an object
-  detail::run_processes(ranks, detail::rank_function<shm>(call));
+  detail::run_processes<shm>(ranks, call);
 }
 
 // Calls f(comm) in `ranks` threads, over loopback, and returns when all have ended. Rethrows the first exception of a
@@ -61,7 +49,7 @@ void run_threads(int ranks, F&& f) {
   static_assert(std::is_invocable_v<F&, communicator<loopback>&>,
                 "run_threads passes a tutti::communicator<tutti::loopback>& to the function; let it take auto& comm");
   auto const call = [&f](communicator<loopback>& comm) { f(comm); };
-  detail::run_in_threads(ranks, detail::rank_function<loopback>(call));
+  detail::run_in_threads<loopback>(ranks, call);
 }
 
 }  // namespace tutti
