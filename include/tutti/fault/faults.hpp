@@ -37,6 +37,9 @@ class faults {
  private:
   std::unique_ptr<Transport> transport_;
 
+ protected:
+  enum who_finds_it : bool { beside_calls, in_call };
+
  public:
   settings const environment = settings::from_environment();
   owning_process const process;
@@ -72,7 +75,7 @@ class faults {
       report_unusable(where);
   }
   // The same for a rank that has waited long: also asks for faults of an enclosing group.
-  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where);
+  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who = beside_calls);
   void expect_open(std::source_location where) const {
     process.expect_this(where);
     if (is_closed_.load(std::memory_order_acquire)) throw closed_->in_call(where);
@@ -81,7 +84,7 @@ class faults {
   [[gnu::cold]] void expect_included(std::source_location where) {
     if (is_excluded()) report_fault(where, beside_calls);
   }
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where);
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who = beside_calls);
 
   // -- Ending the communicator for all ranks, unless it already has a fault.
   [[gnu::cold]] void revoke(std::string_view why, circumstance when = circumstance::usual);
@@ -107,11 +110,7 @@ class faults {
   [[gnu::cold]] void record_where_asked();
 
  protected:
-  enum who_finds_it : bool { beside_calls, in_call };
-
   [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who);
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who);
-  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who);
   // Waits, but not for ever, until no peer reads the arrays of the call, which the caller may free after the error.
   [[gnu::cold]] void withdraw() noexcept;
 
@@ -144,21 +143,11 @@ class faults {
 };
 
 template <transport Transport>
-void faults<Transport>::expect_no_fault_anywhere(std::source_location where) {
-  expect_no_fault_anywhere(where, beside_calls);
-}
-
-template <transport Transport>
 void faults<Transport>::expect_no_fault_anywhere(std::source_location where, who_finds_it who) {
   expect_open(where);
   if (has_fault()) report_fault(where, who);
   if (fault_outside)
     if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text, f->when}, where, who);
-}
-
-template <transport Transport>
-void faults<Transport>::raise(fault const& f, std::source_location where) {
-  raise(f, where, beside_calls);
 }
 
 template <transport Transport>
