@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "tutti/call/fault_around.hpp"
 #include "tutti/call/levels.hpp"
 #include "tutti/call/native.hpp"
 #include "tutti/call/packed_arrays.hpp"
@@ -71,8 +70,9 @@ template <class Comm, class F>
   }
 }
 
-// The engine that carries out a call, or null. If all ranks are on one node, the node's communicator carries out every
-// call that asks neither for the library nor for levels.
+// The communicator that carries out a call, or null. If all ranks are on one node, the node's communicator carries out every
+// call that asks neither for the library nor for levels, and every message. Throws a fault of the whole, after which what the node has
+// in flight ends too.
 template <class Algorithm, class Transport>
 auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_location where) {
   if constexpr (has_levels<Transport>) {
@@ -81,7 +81,12 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
       if (asked == algorithm_id::automatic || is_scheduled(asked)) node = comm.engine().levels->only_node();
     if (node != nullptr) {
       if constexpr (bound_to_thread<Transport>) comm.engine().transport().expect_thread();
-      expect_no_fault_around(comm.engine(), node->engine(), where);
+      try {
+        comm.engine().expect_no_fault(where);
+      } catch (...) {
+        node->engine().give_up_in_flight();
+        throw;
+      }
     }
     return node;
   } else {

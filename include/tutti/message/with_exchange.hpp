@@ -4,10 +4,8 @@
 
 #include <source_location>
 
-#include "tutti/call/communicator.hpp"
-#include "tutti/call/fault_around.hpp"
+#include "tutti/call/perform.hpp"
 #include "tutti/message/exchange.hpp"
-#include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
 
@@ -16,11 +14,8 @@ template <class Transport, class F>
 decltype(auto) with_exchange(communicator<Transport>& comm, std::source_location where, F&& f) {
   comm.expect_usable(where);
   if constexpr (has_levels<Transport>)
-    if (auto* const node = comm.engine().levels->only_node()) {
-      comm.engine().transport().expect_thread();
-      if (comm.size() > 1) expect_no_fault_around(comm.engine(), node->engine(), where);
+    if (auto* const node = node_for<automatic>(comm, algorithm_id::automatic, where))
       return f(exchange<typename Transport::inside>::of(node->engine()));
-    }
   return f(exchange<Transport>::of(comm.engine()));
 }
 
