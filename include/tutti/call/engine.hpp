@@ -93,7 +93,7 @@ class engine : public faults_in_call<Transport> {
   [[gnu::cold]] void give_up() noexcept {
     raise_given_up([this] { return this->this_call(); });
   }
-  // The same for what its user knows by another name, such as a call that may not have begun.
+  // As give_up(), but the error names `what` instead of the running call, which may not have begun.
   [[gnu::cold]] void give_up(std::string_view what) noexcept {
     raise_given_up([what] { return std::string(what); });
   }
@@ -126,7 +126,7 @@ class engine : public faults_in_call<Transport> {
   // Marks every message of the running call, and depends on all earlier ones: if calls differ, the next message shows it.
   std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
   // Includes the calls of another group, which are also the same on all ranks.
-  void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
+  void mix_history(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
   // The packets of all ranks, packet_stride apart.
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 

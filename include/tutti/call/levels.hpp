@@ -119,8 +119,8 @@ class levels {
     if constexpr (!by_block(C)) elements = c.memory.elements(c.asked);
     constexpr bool ragged = decltype(c.memory)::ragged;
     if constexpr (Call::body_type::prepares) detail::copy_input<C>(whole_, c.body, memory, elements);
-    inside_.engine().follow(begun.tag());
-    if (across_) across_->engine().follow(begun.tag());
+    inside_.engine().mix_history(begun.tag());
+    if (across_) across_->engine().mix_history(begun.tag());
     parts<levels_named, C, typename Call::body_type, ragged>(*this, begun, c.body, c.asked.root).run(memory, elements);
     detail::finish_output<C>(whole_, c.body, memory, elements);
     // An empty message is not acknowledged, so it does not show that the others have arrived.

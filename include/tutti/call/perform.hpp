@@ -17,7 +17,8 @@
 namespace tutti {
 namespace detail {
 
-// An object in place of a communicator that keeps calls: defer(call) returns `returned`.
+// A stand-in for a communicator: `returned` is the type that its defer(call, packing), not checked here because it is a template,
+// returns.
 template <class Comm>
 concept defers_calls = requires(Comm& comm) {
   typename Comm::returned;

@@ -19,7 +19,7 @@ namespace tutti {
 template <element T, transport Transport>
 class TUTTI_NODISCARD("the array is freed at once if it is dropped") shared_array {
  public:
-  // More bytes than a quarter of all addresses, which no memory holds either, count as that quarter.
+  // Counts beyond a quarter of the address space are clamped to it, so that bytes() cannot overflow; allocate() then throws bad_alloc.
   shared_array(detail::engine<Transport>& owner, std::size_t count)
       : owner_(owner.reference()), size_(std::min(count, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))) {
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));

@@ -293,7 +293,7 @@ class exchange final : public messages_in_flight<Transport> {
   std::atomic<unsigned> polls_ = 0;           // without progress, by any thread
   std::shared_ptr<started_transfer> spare_;   // for the next one that is started
   rare_looks<Transport> rare_looks_;
-  occasion probing_;  // when probes that look once examine what has been started
+  once_per_nap probing_;  // when probes that look once examine what has been started
 };
 
 }  // namespace tutti::detail

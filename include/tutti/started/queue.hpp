@@ -15,8 +15,8 @@
 
 namespace tutti::detail {
 
-// Is due once per nap's time. It does not read the clock each time it is asked.
-class occasion {
+// True at most once per nap_length; reads the clock at every 16th question only.
+class once_per_nap {
  public:
   bool is_due() noexcept {
     if (++asked_ % 16 != 0 || !next_.passed()) return false;
@@ -140,7 +140,7 @@ class call_queue : public pending_calls {
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // the thread that used this communicator last
   std::atomic<bool> stopped_ = false;                                // a fault has ended all calls
   bool listed_ = false;
-  occasion examination_;
+  once_per_nap examination_;
 };
 
 }  // namespace tutti::detail

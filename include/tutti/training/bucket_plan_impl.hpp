@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tutti/core/cache_line.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/bucket_plan.hpp"
@@ -12,7 +13,7 @@
 namespace tutti::training {
 
 TUTTI_INLINE void bucket_plan::align(std::size_t element_bytes) {
-  std::size_t const line = std::max<std::size_t>(1, 64 / element_bytes);
+  std::size_t const line = std::max<std::size_t>(1, tutti::detail::cache_line / element_bytes);
   elements = (elements + line - 1) / line * line;
 }
 

@@ -207,7 +207,7 @@ concept has_levels = transport<T> && requires(T t, T const c) {
 
 namespace detail {
 
-// The node and the last-level cache of each rank, the same values at all ranks. Enables communicator::topology.
+// The node and the last-level cache of each rank, the same values at all ranks. Enables topology_of (call/topology.hpp).
 template <class T>
 concept knows_locations = transport<T> && requires(T const c) {
   { c.locations() } -> std::convertible_to<std::vector<location>>;
