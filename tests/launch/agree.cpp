@@ -139,10 +139,10 @@ TEST_CASE("what rank 0 cannot read, nobody runs without") {
 }
 
 TEST_CASE("a rank that was built with another version of tutti than rank 0 says so") {
-  std::string news = table_news::make({}, false);
+  std::string news = table_message::make({}, false);
   tuning used;
-  CHECK_NOTHROW(table_news::read(news, 2, used));
+  CHECK_NOTHROW(table_message::read(news, 2, used));
   news[3] = news[3] == '1' ? '2' : '1';
-  expect_error(error_of([&] { table_news::read(news, 2, used); }), error_code::mismatch,
+  expect_error(error_of([&] { table_message::read(news, 2, used); }), error_code::mismatch,
                "rank 0 was built with another version of tutti than rank 2");
 }
