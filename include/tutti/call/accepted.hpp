@@ -18,6 +18,7 @@
 #include "tutti/call/noncontiguous.hpp"
 #include "tutti/call/options.hpp"
 #include "tutti/call/refuse.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/reduce/extrema.hpp"
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/types.hpp"
@@ -191,11 +192,6 @@ consteval bool expect_argument() {
   return false;
 }
 
-template <class T>
-inline constexpr bool is_located = false;
-template <class T>
-inline constexpr bool is_located<located<T>> = true;
-
 // Op is void where nothing is combined.
 template <class Op, class T>
 consteval bool expect_operation() {
@@ -233,7 +229,7 @@ consteval bool expect_operation() {
                      std::is_invocable_v<Op const&, A const&, A const&>)
     static_assert(never<Op>,
                   "this operation does not return an element; op(a, b) must return the combination of a and b");
-  else if constexpr (is_located<T> && (std::is_same_v<Op, min> || std::is_same_v<Op, max>))
+  else if constexpr (is_a<T, located> && (std::is_same_v<Op, min> || std::is_same_v<Op, max>))
     static_assert(never<Op, T>,
                   "to find the least or greatest value with its index, as MPI_MINLOC and MPI_MAXLOC do, pass "
                   "tutti::argmin{} or tutti::argmax{}");

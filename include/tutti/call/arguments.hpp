@@ -9,6 +9,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/legal.hpp"
 #include "tutti/call/options.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/text.hpp"
 
 namespace tutti::detail {
@@ -18,17 +19,13 @@ inline constexpr bool listed = false;
 template <class Algorithm, class... Algorithms>
 inline constexpr bool listed<Algorithm, list<Algorithms...>> = (std::is_same_v<Algorithm, Algorithms> || ...);
 
-template <class Algorithm>
-inline constexpr bool in_two_levels = false;
-template <class Inside, class Across>
-inline constexpr bool in_two_levels<two_level<Inside, Across>> = true;
-
 // A named algorithm counts like one that was asked for in the options.
 template <class Algorithm>
 constexpr algorithm_id id_of(options const& o) {
   if constexpr (std::is_same_v<Algorithm, automatic>) {
     return o.algorithm;
-  } else if constexpr (listed<Algorithm, algorithms> || std::is_same_v<Algorithm, native> || in_two_levels<Algorithm>) {
+  } else if constexpr (listed<Algorithm, algorithms> || std::is_same_v<Algorithm, native> ||
+                       is_a<Algorithm, two_level>) {
     constexpr algorithm_id id = find_algorithm(Algorithm::name);  // not in every call
     return id;
   } else {
@@ -44,7 +41,7 @@ void check_algorithm(Comm const& comm, options const& o, std::source_location wh
     static_assert(has_native_collectives<Transport>,
                   "native hands a call to the collectives of the transport's own library, and this transport has none; "
                   "use it over tutti::mpi");
-  else if constexpr (in_two_levels<Algorithm>)
+  else if constexpr (is_a<Algorithm, two_level>)
     static_assert(has_levels<Transport>,
                   "two_level works inside nodes and then across them; use it over tutti::hierarchical");
   else if constexpr (!std::is_same_v<Algorithm, automatic>) expect_legal<Algorithm, C, Op>();

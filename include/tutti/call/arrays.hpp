@@ -12,6 +12,7 @@
 #include "tutti/call/perform.hpp"
 #include "tutti/call/uneven_blocks.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/is_a.hpp"
 
 namespace tutti::detail {
 
@@ -64,7 +65,7 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
         memory(shape{as_elements<element const>(one_array ? arrays.input().data() : used.in),
                      as_elements<element>(one_array ? arrays.output().data() : used.out), one_array || used.in_place}),
         body_for<T, Op>::of(op)};
-    if constexpr (is_gapped<memory>) arrays.describe(c.memory);
+    if constexpr (is_a<memory, gapped_memory>) arrays.describe(c.memory);
     if constexpr (found_at_run_time<Op>) c.asked.op = op.id(), c.names = &op.names();
     if constexpr (std::is_void_v<Packing>) return perform(comm, c, std::move(arrays).packing());
     else return perform(comm, c, Packing());
@@ -109,7 +110,7 @@ returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const&
         memory(shape{as_elements<element const>(all.used.in), as_elements<element>(all.used.out), all.used.in_place,
                      all.given, all.got, all.sizes, std::move(lists)}),
         body_for<T, Op>::of(op)};
-    if constexpr (is_gapped<memory>) arrays.describe(c.memory);
+    if constexpr (is_a<memory, gapped_memory>) arrays.describe(c.memory);
     if constexpr (found_at_run_time<Op>) c.asked.op = op.id(), c.names = &op.names();
     return perform(comm, c, std::move(arrays).packing());
   });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tutti/call/call.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/execute/gapped_surfaces.hpp"
 
 namespace tutti::detail {
@@ -87,11 +88,6 @@ struct gapped_memory : Memory {
 };
 
 template <class Memory>
-inline constexpr bool is_gapped = false;
-template <class Memory>
-inline constexpr bool is_gapped<gapped_memory<Memory>> = true;
-
-template <class Memory>
-using layout_for = std::conditional_t<is_gapped<Memory>, gapped_layout, layout>;
+using layout_for = std::conditional_t<is_a<Memory, gapped_memory>, gapped_layout, layout>;
 
 }  // namespace tutti::detail

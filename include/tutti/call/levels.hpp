@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/call/native.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/fault/way_out.hpp"
 
 namespace tutti::detail {
@@ -113,7 +114,7 @@ class levels {
   void execute(detail::begun_call<Transport>& begun, Call& c, surfaces<typename Call::element>& memory) {
     constexpr collective C = Call::what;
     using named = typename Call::algorithm;
-    using levels_named = std::conditional_t<detail::in_two_levels<named>, named, two_level<>>;
+    using levels_named = std::conditional_t<detail::is_a<named, two_level>, named, two_level<>>;
     c.memory.lay_out(memory, c.asked, whole_.rank(), whole_.ranks());
     std::size_t elements = 0;
     if constexpr (!by_block(C)) elements = c.memory.elements(c.asked);

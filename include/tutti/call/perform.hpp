@@ -13,6 +13,7 @@
 #include "tutti/call/native.hpp"
 #include "tutti/call/packed_arrays.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/is_a.hpp"
 
 namespace tutti {
 namespace detail {
@@ -78,7 +79,7 @@ template <class Algorithm, class Transport>
 auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_location where) {
   if constexpr (has_levels<Transport>) {
     decltype(&comm.engine().levels->inside()) node = nullptr;
-    if constexpr (!std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>)
+    if constexpr (!std::is_same_v<Algorithm, native> && !is_a<Algorithm, two_level>)
       if (asked == algorithm_id::automatic || is_scheduled(asked)) node = comm.engine().levels->only_node();
     if (node != nullptr) {
       if constexpr (bound_to_thread<Transport>) comm.engine().transport().expect_thread();
@@ -98,7 +99,7 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
 // Calls f(call) with contiguous arrays, for a library, and for the calls that two_level is composed of.
 template <class Transport, class Call, class F>
 void with_contiguous(engine<Transport>& on, Call& c, F&& f) {
-  if constexpr (is_gapped<decltype(c.memory)>) {
+  if constexpr (is_a<decltype(c.memory), gapped_memory>) {
     auto copies = pack<Call::what>(on, c.memory);
     call<Call::what, typename Call::algorithm, typename Call::body_type, decltype(copies)> contiguous{
         c, std::move(copies), c.body};
@@ -189,7 +190,7 @@ void run_alone(engine<Transport>& on, Call& c, Packing const& packing) {
     if (c.asked.algorithm != algorithm_id::automatic) [[unlikely]]
       expect_served_alone<Transport>(c.asked, c.schedules, c.where);
   packing.pack();
-  if constexpr (is_gapped<decltype(c.memory)>) run_alone_with_gaps(on, c);
+  if constexpr (is_a<decltype(c.memory), gapped_memory>) run_alone_with_gaps(on, c);
   else c.run_alone();
   packing.unpack();
 }

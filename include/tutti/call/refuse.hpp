@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/transport/absence.hpp"
@@ -62,7 +63,7 @@ consteval bool expect_element() {
     static_assert(never<T>,
                   "an iterator means nothing on another rank; pass the elements that it refers to: "
                   "std::ranges::subrange(first, last), or std::span(first, count)");
-  else if constexpr (is_atomic<T>)
+  else if constexpr (is_a<T, std::atomic>)
     static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
   else if constexpr (requires(T const& t) { t.get(), *t; } || requires(T const& t) { t.get(), t[0]; })
     static_assert(never<T>,

@@ -9,6 +9,7 @@
 
 #include "tutti/call/begun_call.hpp"
 #include "tutti/call/gapped_memory.hpp"
+#include "tutti/core/is_a.hpp"
 
 namespace tutti::detail {
 
@@ -96,7 +97,7 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
 
 template <class Call>
 inline constexpr bool may_be_scheduled =
-    !std::is_same_v<typename Call::algorithm, native> && !in_two_levels<typename Call::algorithm>;
+    !std::is_same_v<typename Call::algorithm, native> && !is_a<typename Call::algorithm, two_level>;
 
 // Calls that were started earlier end first.
 template <class Transport>
@@ -119,9 +120,9 @@ execution_kind kind_of(engine<Transport>& on, plan const& p, request const& r, M
   if constexpr (may_be_eager<Transport, Memory>) {
     if (p.how == protocol::packet) return shares_packets<Transport> ? execution_kind::packets : execution_kind::eager;
     if constexpr (maps_memory<Transport>) {
-      constexpr std::size_t longest = is_gapped<Memory> ? max_packet_bytes : Transport::slice_bytes;
+      constexpr std::size_t longest = is_a<Memory, gapped_memory> ? max_packet_bytes : Transport::slice_bytes;
       bool stages = p.how == protocol::staged;
-      if constexpr (!is_gapped<Memory>)
+      if constexpr (!is_a<Memory, gapped_memory>)
         stages |= p.how != protocol::pull && !on.transport().is_shared(memory.in, r.bytes());
       if (stages && p.algorithm == algorithm_id::one_shot && r.count > 0 && r.bytes() <= longest)
         return execution_kind::eager;

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "tutti/core/config.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/reduce/operation.hpp"
 
@@ -44,15 +45,6 @@ template <class Op, class Before>
 fused(Op, Before) -> fused<Op, Before>;
 template <class Op, class Before, class After>
 fused(Op, Before, After) -> fused<Op, Before, After>;
-
-namespace detail {
-
-template <class>
-inline constexpr bool is_fused = false;
-template <class Op, class Before, class After>
-inline constexpr bool is_fused<fused<Op, Before, After>> = true;
-
-}  // namespace detail
 
 namespace detail {
 

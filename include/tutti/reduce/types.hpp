@@ -11,16 +11,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/core/is_a.hpp"
 #include "tutti/reduce/float8.hpp"
 #include "tutti/reduce/half.hpp"
 
 namespace tutti {
 namespace detail {
-
-template <class T>
-inline constexpr bool is_atomic = false;
-template <class T>
-inline constexpr bool is_atomic<std::atomic<T>> = true;
 
 // std::reference_wrapper. Naming it takes <functional>, which would cost every user a quarter of a second of compile time.
 template <class T>
@@ -37,7 +33,7 @@ concept refers = std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_
 // of their members only.
 template <class T>
 inline constexpr bool travels_as_bytes = std::is_object_v<T> && std::is_trivially_copyable_v<T> &&
-                                         std::is_same_v<T, std::remove_cv_t<T>> && !refers<T> && !is_atomic<T>;
+                                         std::is_same_v<T, std::remove_cv_t<T>> && !refers<T> && !is_a<T, std::atomic>;
 template <class A, class B>
 inline constexpr bool travels_as_bytes<std::pair<A, B>> = travels_as_bytes<A> && travels_as_bytes<B>;
 template <class... Members>

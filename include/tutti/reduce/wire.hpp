@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tutti/core/config.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/float8.hpp"
 #include "tutti/reduce/fused.hpp"
@@ -54,11 +55,6 @@ constexpr detail::on_wire<Wire, How> wire(How how) {
 }
 
 namespace detail {
-
-template <class>
-inline constexpr bool is_on_wire = false;
-template <class Wire, class How>
-inline constexpr bool is_on_wire<on_wire<Wire, How>> = true;
 
 // The operation alone.
 template <class How>

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tutti/call/perform.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/started/buffer_check.hpp"
 #include "tutti/started/collective_queue.hpp"
 #include "tutti/started/make_call.hpp"
@@ -86,7 +87,7 @@ class held_call final : public queued_call<Transport> {
   }
   void succeed() override {
     packing_.unpack();
-    if constexpr (is_gapped<decltype(Call::memory)>)
+    if constexpr (is_a<decltype(Call::memory), gapped_memory>)
       if (kind_ != execution_kind::slices) unpack(this->engine_, kept_.call.memory);
   }
   protocol_violation const& found() const noexcept override {

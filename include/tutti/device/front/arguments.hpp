@@ -13,6 +13,7 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/arguments.hpp"
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/ranges.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
@@ -42,11 +43,11 @@ concept device_ranks =
 
 template <class Op, class T>
 concept device_operation =
-    is_fused<Op> || is_on_wire<Op> || is_row_wise<Op> || std::is_function_v<Op> || operation<Op, T>;
+    is_a<Op, fused> || is_a<Op, on_wire> || is_row_wise<Op> || std::is_function_v<Op> || operation<Op, T>;
 
 // An operation with nothing before or after it, and elements that travel as they are.
 template <class Op>
-inline constexpr bool is_bare_operation = !is_fused<Op> && !is_on_wire<Op> && !is_row_wise<Op>;
+inline constexpr bool is_bare_operation = !is_a<Op, fused> && !is_a<Op, on_wire> && !is_row_wise<Op>;
 
 template <device_ranks R>
 using device_options_of = device_options<typename R::device_type>;
@@ -147,7 +148,7 @@ void hand_over_reduction(R& ranks, request const& what, call_buffers<In, Out> co
   static_assert(
       C == collective::all_reduce || !has_shards<Op>,
       "with_shards is for all_reduce; in other reductions, with_arrays takes the elements of the rank's result");
-  static_assert(C == collective::all_reduce || !is_on_wire<Op>, "only all_reduce takes a wire type");
+  static_assert(C == collective::all_reduce || !is_a<Op, on_wire>, "only all_reduce takes a wire type");
   static_assert(C == collective::all_reduce || !is_row_wise<Op>, "only all_reduce takes an epilogue on rows");
   using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);

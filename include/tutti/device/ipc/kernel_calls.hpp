@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/front/rows.hpp"
 #include "tutti/device/ipc/calls.hpp"
@@ -40,7 +41,7 @@ class ipc_kernel_calls {
     using wire_type = typename wire_of<Op>::type;
     int const shots = r.algorithm == algorithm_id::two_shot ? 2 : 1;
     // Registered memory holds elements as they are, and no sums of rows.
-    if (is_on_wire<Op> || (is_row_wise<Op> && shots == 2)) c.how.symmetric = false;
+    if (is_a<Op, on_wire> || (is_row_wise<Op> && shots == 2)) c.how.symmetric = false;
     auto const rows = rows_in(op);
     auto const how = in_stages<In>(without_rows(without_wire(op)), size_);
     using combined = std::remove_const_t<decltype(how.op)>;

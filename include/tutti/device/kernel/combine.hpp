@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/kernel/access.hpp"
 #include "tutti/device/kernel/combining.hpp"
@@ -76,7 +77,7 @@ void launch_pass(D const& on, stream_of<D> stream, std::span<Source const> sourc
 template <int... FanIns, device D, class Source, class Out, class How>
 void launch_pass_for(D const& on, stream_of<D> stream, std::span<Source const> sources,
                      std::span<Out* const> destinations, std::size_t n, How const& how) {
-  if constexpr (!is_fused<How>) {
+  if constexpr (!is_a<How, fused>) {
     launch_pass_for<FanIns...>(on, stream, sources, destinations, n, fused<How>{how});
   } else {
     if (n == 0) return;
@@ -128,7 +129,7 @@ static_assert(device_source<float const*>);
 template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
 void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
                   std::span<Out* const> destinations, std::size_t n, How const& how) {
-  if constexpr (!detail::is_fused<How>) {
+  if constexpr (!detail::is_a<How, fused>) {
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {
     detail::expect_usable_on_devices<How, std::iter_value_t<Source>, Out>();

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/ranges.hpp"
 #include "tutti/core/text.hpp"
@@ -267,7 +268,8 @@ void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const&
       !is_prefix(C) || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
-  static_assert(!is_on_wire<Op>, "virtual ranks read each other's arrays in place, so nothing travels as a wire type");
+  static_assert(!is_a<Op, on_wire>,
+                "virtual ranks read each other's arrays in place, so nothing travels as a wire type");
   static_assert(C == collective::all_reduce || !is_row_wise<Op>, "only all_reduce takes an epilogue on rows");
   static_assert(!has_shards<Op>,
                 "virtual ranks share the arrays of an epilogue, which have all elements; use with_arrays");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/core/is_a.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/call.hpp"
@@ -151,7 +152,7 @@ class cuda_nccl {
   template <collective C, class In, class Out, class Op>
   static consteval bool combines() {
     if constexpr ((C != collective::all_reduce && C != collective::reduce && C != collective::reduce_scatter) ||
-                  !std::is_same_v<In, Out> || detail::is_on_wire<Op> || detail::is_row_wise<Op> ||
+                  !std::is_same_v<In, Out> || detail::is_a<Op, detail::on_wire> || detail::is_row_wise<Op> ||
                   detail::has_shards<Op>) {
       return false;
     } else {
