@@ -148,8 +148,7 @@ struct adam {
 static_assert(optimizer_rule<sgd, float> && optimizer_rule<momentum, float> && optimizer_rule<adam, float>);
 static_assert(optimizer_rule<sgd, double> && optimizer_rule<momentum, double> && optimizer_rule<adam, double>);
 
-// A rule and its state for some parameters, in one allocation. Ranks that call it with the same numbers get the same bits; nothing is
-// sent.
+// A rule and its state for some parameters, in one allocation. Sends nothing; ranks that call it with the same numbers get the same bits.
 //
 //   tutti::training::optimizer descent(parameters, tutti::training::adam{.rate = 1e-3});
 //   model.finish();

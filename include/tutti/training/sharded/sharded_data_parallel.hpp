@@ -69,9 +69,8 @@ namespace tutti::training {
 // communicator. Gathers of stage 3 use one of their own; all ranks gather the same units in the same order, and release them in
 // the same order among these gathers, because a unit that is still held is not gathered again.
 //
-// Bits      an element's mean is that of its contributions in rank order, whatever the stage, the buckets and the units, so
-//           all of these give the same parameters; those of data_parallel with the same optimiser and
-//           average{{.algorithm = algorithm_id::two_shot}}
+// Bits      an element's mean is that of its contributions in rank order, whatever the stage, buckets and units, so all of them give
+//           the same parameters; those of data_parallel with the same optimiser and average{{.algorithm = algorithm_id::two_shot}}
 // Cost      p ranks, parameters and gradients of b bytes: every rank sends b (p-1)/p bytes of gradients and as many of
 //           parameters in a step; in stage 3 twice as many of parameters, and an all_reduce of 16 bytes
 // Errors    as data_parallel. After an error of a collective, parameters and state may be those of before or after the step,
