@@ -55,7 +55,7 @@ class exchange final : public messages_in_flight<Transport> {
     }
     auto const look = [&] {
       std::lock_guard const lock(busy_);
-      progress_list::moving const now;
+      auto const now = progress_list::moving();
       progress reached = progress::stuck;
       attempt([&] {
         if (!std::exchange(started, true)) start(all, where);
@@ -87,7 +87,7 @@ class exchange final : public messages_in_flight<Transport> {
     follower::at_end const runs_due;
     expect_usable(where);
     std::lock_guard const lock(busy_);
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     attempt([&] {
       messenger_.start(probe);
       if (!probe.ended) poll_messages(where);
@@ -109,7 +109,7 @@ class exchange final : public messages_in_flight<Transport> {
     expect_usable(where);
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     if (!spare_) {
       this->list_in_process();
       spare_ = std::allocate_shared<started_transfer>(recycled<started_transfer>(), *this);
@@ -234,7 +234,7 @@ class exchange final : public messages_in_flight<Transport> {
   // Starts a send, and returns whether it has ended at once, as most do.
   bool send_at_once(transfer& t, std::source_location where) {
     std::lock_guard const lock(busy_);
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     attempt([&] {
       start(t, where);
       if (t.ended && !started_.empty() && rare_looks_.pays_after_send()) poll_messages(where);

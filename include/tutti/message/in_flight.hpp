@@ -93,7 +93,7 @@ class messages_in_flight : public call_queue<Transport> {
   void stop_waiting(std::source_location where) noexcept {
     if (!must_stop_waiting_.load(std::memory_order_relaxed)) return;
     std::lock_guard const lock(busy_);
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     if (!started_.empty()) where = started_.front()->place;
     must_stop_waiting_.store(false, std::memory_order_relaxed);
     try {
@@ -134,7 +134,7 @@ class messages_in_flight : public call_queue<Transport> {
     return reached;
   }
   progress move(bool waits) noexcept override {
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     if (started_.empty()) return progress::stuck;
     progress reached = progress::stuck;
     auto const where = started_.front()->place;
@@ -217,7 +217,7 @@ class messages_in_flight : public call_queue<Transport> {
   template <class F>
   void attempt_locked(F&& f) {
     std::lock_guard const lock(busy_);
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     attempt(f);
   }
   [[gnu::cold]] void give_up() noexcept override {

@@ -153,7 +153,7 @@ class collective_queue final : public call_queue<Transport> {
     return progress_list::has_thread() && !progress_list::has_waiter() && engine_.any_thread && first_->is_large();
   }
   progress move(bool) noexcept override {
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     bool moved = false;
     while (first_) {
       progress reached = first_->advance();
@@ -173,7 +173,7 @@ class collective_queue final : public call_queue<Transport> {
   }
   void give_up() noexcept override {
     std::lock_guard const lock(busy_);
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     if (first_) engine_.give_up();
     end_all();
   }

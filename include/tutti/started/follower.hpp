@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "tutti/core/restored_flag.hpp"
+
 namespace tutti::detail {
 
 // Runs once, on the thread that has driven the call to its end, after that thread has released its locks. It keeps
@@ -59,30 +61,20 @@ class follower {
   }
   // The same from within a continuation, for one that waits there.
   static void run_due_here() noexcept {
-    bool const before = std::exchange(runs_, true);
+    restored_flag const running(runs_);
     while (follower* const f = first_) {
       first_ = f->next_;
       auto const self = std::move(f->self_);
       f->run(f->thrown_);
     }
-    runs_ = before;
   }
 
   struct at_end {
     ~at_end() { run_due(); }
   };
 
-  // While it exists, run_due() leaves the continuations of this thread for later, because the thread holds a lock.
-  class postponing {
-   public:
-    postponing() noexcept : before_(std::exchange(runs_, true)) {}
-    postponing(postponing const&) = delete;
-    postponing& operator=(postponing const&) = delete;
-    ~postponing() { runs_ = before_; }
-
-   private:
-    bool before_;
-  };
+  // While the result exists, run_due() leaves the continuations of this thread for later, because the thread holds a lock.
+  static restored_flag postponing() noexcept { return restored_flag(runs_); }
 
  protected:
   ~follower() = default;

@@ -16,6 +16,7 @@
 #include "tutti/core/background.hpp"
 #include "tutti/core/light_lock.hpp"
 #include "tutti/core/process.hpp"
+#include "tutti/core/restored_flag.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/follower.hpp"
 
@@ -76,17 +77,8 @@ class progress_list {
     return static_cast<std::ptrdiff_t>(background_waiters.load(std::memory_order_relaxed)) > 0;
   }
 
-  // Marks a thread that is driving calls: if it waits meanwhile, it drives no others.
-  class moving {
-   public:
-    moving() noexcept : before_(std::exchange(moves_, true)) {}
-    moving(moving const&) = delete;
-    moving& operator=(moving const&) = delete;
-    ~moving() { moves_ = before_; }
-
-   private:
-    bool before_;
-  };
+  // Marks a thread that is driving calls, while the result exists: if it waits meanwhile, it drives no others.
+  static restored_flag moving() noexcept { return restored_flag(moves_); }
   static progress help() noexcept {
     if (pending() == 0 || moves_) return progress::stuck;
     progress const reached = of_process().help_all();

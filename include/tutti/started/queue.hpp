@@ -50,7 +50,7 @@ class call_queue : public pending_calls {
   }
   // Takes the lock only if it is free: its holder may be about to stop this queue and then the caller's.
   void stop() noexcept final {
-    progress_list::moving const now;
+    auto const now = progress_list::moving();
     while (!stopped_.load(std::memory_order_acquire)) {
       if (std::unique_lock const lock(busy_, std::try_to_lock); lock) {
         stopped_.store(true, std::memory_order_release);

@@ -170,8 +170,8 @@ class device_works final : public pending_calls {
   // Under the lock.
   template <class Which>
   progress move(Which const& which) noexcept {
-    progress_list::moving const now;
-    follower::postponing const later;
+    auto const now = progress_list::moving();
+    auto const later = follower::postponing();
     auto const ended = std::erase_if(all_, [&](auto const& one) { return which(one) && one->look(); });
     progress_list::count_ended(ended);
     return ended > 0 ? progress::moved : progress::stuck;
