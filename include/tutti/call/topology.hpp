@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/core/enum_text.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/nodes.hpp"
 #include "tutti/tune/links.hpp"
@@ -22,15 +23,10 @@ namespace tutti {
 
 namespace detail {
 
-constexpr std::string_view in_words(distance d) {
-  switch (d) {
-    case distance::cache: return "within a last-level cache";
-    case distance::node: return "within a node";
-    case distance::messages: return "within a node by MPI messages";
-    case distance::across: return "across nodes";
-  }
-  return "?";
-}
+inline constexpr char const* distances_in_words[]{"within a last-level cache", "within a node",
+                                                  "within a node by MPI messages", "across nodes"};
+
+constexpr std::string_view in_words(distance d) { return text_of<distance::across>(d, distances_in_words, "?"); }
 
 constexpr distance distance_between(location const& a, location const& b) {
   if (a.node != b.node) return distance::across;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/core/enum_text.hpp"
 #include "tutti/transport/cache_lines.hpp"
 #include "tutti/transport/segment.hpp"
 
@@ -24,15 +25,12 @@ enum class protocol : std::uint8_t {
   pull,    // as direct, but the receiver copies out of private memory through the kernel (process_vm_readv)
 };
 
+namespace detail {
+inline constexpr char const* protocol_names[]{"automatic", "packet", "staged", "direct", "pull"};
+}
+
 [[gnu::cold]] constexpr std::string_view name(protocol p) {
-  switch (p) {
-    case protocol::automatic: return "automatic";
-    case protocol::packet: return "packet";
-    case protocol::staged: return "staged";
-    case protocol::direct: return "direct";
-    case protocol::pull: return "pull";
-  }
-  return "that does not exist";
+  return detail::text_of<protocol::pull>(p, detail::protocol_names, "that does not exist");
 }
 
 namespace detail {

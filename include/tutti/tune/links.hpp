@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tutti/core/enum_text.hpp"
+
 namespace tutti::detail {
 
 // Through memory: between ranks that share a last-level cache, or others of the same node. By MPI messages: between
@@ -15,15 +17,9 @@ enum class distance : std::uint8_t { cache, node, messages, across };
 
 inline constexpr std::array every_distance{distance::cache, distance::node, distance::messages, distance::across};
 
-constexpr std::string_view name(distance d) {
-  switch (d) {
-    case distance::cache: return "cache";
-    case distance::node: return "node";
-    case distance::messages: return "messages";
-    case distance::across: return "across";
-  }
-  return "?";
-}
+inline constexpr char const* distance_names[]{"cache", "node", "messages", "across"};
+
+constexpr std::string_view name(distance d) { return text_of<distance::across>(d, distance_names, "?"); }
 
 constexpr bool through_memory(distance d) { return d == distance::cache || d == distance::node; }
 

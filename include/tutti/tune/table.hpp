@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/core/enum_text.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/tune/devices.hpp"
 #include "tutti/tune/links.hpp"
@@ -80,20 +81,11 @@ constexpr bool may_pull(algorithm_id id, collective c) {
 enum class occupancy : std::uint8_t { any, apart, crowded };
 enum class reach : std::uint8_t { any, pulls, closed, messages, nodes, scattered };
 
-constexpr std::string_view name(occupancy o) {
-  return o == occupancy::apart ? "apart" : o == occupancy::crowded ? "crowded" : "any";
-}
-constexpr std::string_view name(reach r) {
-  switch (r) {
-    case reach::any: return "any";
-    case reach::pulls: return "pulls";
-    case reach::closed: return "closed";
-    case reach::messages: return "messages";
-    case reach::nodes: return "nodes";
-    case reach::scattered: return "scattered";
-  }
-  return "?";
-}
+inline constexpr char const* occupancy_names[]{"any", "apart", "crowded"};
+inline constexpr char const* reach_names[]{"any", "pulls", "closed", "messages", "nodes", "scattered"};
+
+constexpr std::string_view name(occupancy o) { return text_of<occupancy::crowded>(o, occupancy_names, "?"); }
+constexpr std::string_view name(reach r) { return text_of<reach::scattered>(r, reach_names, "?"); }
 
 constexpr reach reach_of(problem const& p) {
   if (!p.messages) return p.pulls ? reach::pulls : reach::closed;

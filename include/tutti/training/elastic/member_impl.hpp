@@ -2,19 +2,15 @@
 // Definitions of training/elastic/member.hpp.
 #pragma once
 
+#include "tutti/core/enum_text.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/elastic/member.hpp"
 
 namespace tutti::training {
 
 TUTTI_INLINE std::string_view name(member_state state) {
-  switch (state) {
-    case member_state::healthy: return "healthy";
-    case member_state::suspected: return "suspected";
-    case member_state::failed: return "failed";
-    case member_state::recovering: return "recovering";
-  }
-  return "unknown";
+  static constexpr char const* names[]{"healthy", "suspected", "failed", "recovering"};
+  return tutti::detail::text_of<member_state::recovering>(state, names, "unknown");
 }
 
 TUTTI_INLINE std::string transition::text() const {
