@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <source_location>
 #include <utility>
 #include <vector>
@@ -11,10 +12,34 @@
 #include "tutti/message/point_to_point.hpp"
 #include "tutti/training/failure.hpp"
 #include "tutti/training/peer_array.hpp"
-#include "tutti/training/pipeline/activation_pool.hpp"
 #include "tutti/training/schedule/order.hpp"
 
 namespace tutti::detail {
+
+// Buffers of activations and their gradients, which are used again from batch to batch: those that are not in use, by their size.
+template <class T, class Transport>
+class activation_pool {
+ public:
+  using buffer = peer_array<T, Transport>;
+
+  explicit activation_pool(communicator<Transport> const& comm) : comm_(comm) {}
+
+  buffer take(std::size_t elements) {
+    if (elements == 0) return {};
+    auto& idle = idle_[elements];
+    if (idle.empty()) return buffer(comm_, elements);
+    buffer out = std::move(idle.back());
+    idle.pop_back();
+    return out;
+  }
+  void give(buffer&& used) {
+    if (std::size_t const elements = used.size(); elements > 0) idle_[elements].push_back(std::move(used));
+  }
+
+ private:
+  communicator<Transport> const& comm_;
+  std::map<std::size_t, std::vector<buffer>> idle_;
+};
 
 // What a pass needs is named by that pass, whose stage is counted among those of this rank.
 template <class T, class Transport>

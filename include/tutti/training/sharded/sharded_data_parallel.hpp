@@ -23,7 +23,6 @@
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/deferred_model.hpp"
-#include "tutti/training/sharded/gathered_unit.hpp"
 #include "tutti/training/sharded/master.hpp"
 #include "tutti/training/sharded/shard_optimizer.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"

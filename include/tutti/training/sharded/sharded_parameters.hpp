@@ -272,4 +272,18 @@ class sharded_parameters {
   step_comparison comparison_;
 };
 
+// Keeps a unit gathered: what gather() of a sharded model returns.
+template <class T, class Transport>
+class gathered_unit {
+ public:
+  gathered_unit(sharded_parameters<T, Transport>& of, std::size_t unit) : of_(of), unit_(unit) {}
+  gathered_unit(gathered_unit const&) = delete;
+  gathered_unit& operator=(gathered_unit const&) = delete;
+  ~gathered_unit() { of_.release(unit_); }
+
+ private:
+  sharded_parameters<T, Transport>& of_;
+  std::size_t unit_;
+};
+
 }  // namespace tutti::detail

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Definitions of training/bucket_order.hpp.
+// Definitions of training/bucket_turns.hpp.
 #pragma once
 
 #include <algorithm>
 #include <numeric>
 
 #include "tutti/core/config.hpp"
-#include "tutti/training/bucket_order.hpp"
+#include "tutti/training/bucket_turns.hpp"
 
 namespace tutti::detail {
 
