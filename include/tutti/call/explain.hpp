@@ -50,32 +50,32 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                     .element_bytes = sizeof(T),
                     .count = count};
   if (reduces(what)) detail::set_operation<T, Op>(r);
-  std::string text =
-      std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
-  if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
-  text += " on " + std::to_string(comm.size()) + (comm.size() == 1 ? " rank over " : " ranks over ") +
-          std::string(Transport::name) + ": ";
+  std::string text = detail::join({name(what), " of ", count, " ", detail::type_name<T>()});
+  if (reduces(what)) detail::append(text, {" with ", detail::name_of<Op>()});
+  detail::append(text, {" on ", comm.size(), comm.size() == 1 ? " rank over " : " ranks over ", Transport::name, ": "});
   if (comm.size() == 1 && o.algorithm != algorithm_id::automatic)
     detail::expect_served_alone<Transport>(r, find_schedule, where);
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};
   detail::plan const p = detail::make_plan(comm.engine(), r, find_schedule, where);
   bool const direct = detail::maps_memory<Transport> && properties_of(p.algorithm, what).direct;
-  text += std::string(name(p.algorithm)) + ", ";
+  detail::append(text, {name(p.algorithm), ", "});
   if (p.algorithm == algorithm_id::native)
     text += comm.engine().tuned.meets ? "by the MPI's own collective, after a check by all ranks"
                                       : "by the MPI's own collective, without a check before";
-  else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());
+  else if (p.algorithm == algorithm_id::two_level)
+    detail::append(text, {"over ", detail::levels_of(comm.engine().transport())});
   else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";
   else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
   else text += "direct from memory that peers can read, else staged";
   auto& tuned = comm.engine().tuned;
   detail::choice const tabled = tuned.select(detail::problem_of(comm.engine(), r, find_schedule));
-  text += " (" + (p.why == tabled.why ? tuned.reason(tabled, detail::this_machine()) : std::string(p.why)) + ")";
+  detail::append(text,
+                 {" (", p.why == tabled.why ? tuned.reason(tabled, detail::this_machine()) : std::string(p.why), ")"});
   if (std::string_view const why = comm.engine().environment.avoids_native;
       detail::has_native_collectives<Transport> && p.algorithm != algorithm_id::native && !why.empty())
     detail::append(text, {"; native is not chosen, because of ", why});
-  if constexpr (detail::knows_locations<Transport>) text += "\n" + topology_of(comm).text();
+  if constexpr (detail::knows_locations<Transport>) detail::append(text, {"\n", topology_of(comm).text()});
   return {p.algorithm, p.how, text};
 }
 
