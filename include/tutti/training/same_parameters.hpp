@@ -27,37 +27,36 @@ std::string parameter_name(std::size_t index, std::string const& name);
 std::string parameter_shape(std::size_t values, std::span<std::size_t const> shape, std::string const& name, int rank,
                             std::source_location where);
 
+// f(parameter, index) of each.
+template <class T, class F>
+auto of_each(std::span<training::parameter<T> const> all, F&& f) {
+  std::vector<decltype(f(all[0], 0))> out;
+  for (auto const& p : all) out.push_back(f(p, out.size()));
+  return out;
+}
+
 // At least one extent for each.
 template <class T>
-std::vector<std::vector<std::size_t>> parameter_shapes(std::vector<training::parameter<T>> const& all) {
-  std::vector<std::vector<std::size_t>> out;
-  for (auto const& p : all) out.push_back(p.shape.empty() ? std::vector{p.values.size()} : p.shape);
-  return out;
+auto parameter_shapes(std::vector<training::parameter<T>> const& all) {
+  return of_each<T>(
+      all, [](auto const& p, std::size_t) { return p.shape.empty() ? std::vector{p.values.size()} : p.shape; });
+}
+template <class T>
+auto parameter_names(std::vector<training::parameter<T>> const& all) {
+  return of_each<T>(all, [](auto const& p, std::size_t i) { return parameter_name(i, p.name); });
+}
+template <class T>
+auto parameter_counts(std::vector<training::parameter<T>> const& all) {
+  return of_each<T>(all, [](auto const& p, std::size_t) { return p.values.size(); });
 }
 
 // A line of text for each parameter.
 template <class T>
-std::vector<std::string> lines_about(std::span<training::parameter<T> const> all, int rank,
-                                     std::source_location where) {
-  std::vector<std::string> out;
-  for (auto const& p : all) {
-    std::string const name = parameter_name(out.size(), p.name);
-    out.push_back(name + " of shape " + parameter_shape(p.values.size(), p.shape, name, rank, where));
-  }
-  return out;
-}
-
-template <class T>
-std::vector<std::string> parameter_names(std::vector<training::parameter<T>> const& all) {
-  std::vector<std::string> out;
-  for (auto const& p : all) out.push_back(parameter_name(out.size(), p.name));
-  return out;
-}
-template <class T>
-std::vector<std::size_t> parameter_counts(std::vector<training::parameter<T>> const& all) {
-  std::vector<std::size_t> out;
-  for (auto const& p : all) out.push_back(p.values.size());
-  return out;
+auto lines_about(std::span<training::parameter<T> const> all, int rank, std::source_location where) {
+  return of_each<T>(all, [&](auto const& p, std::size_t i) {
+    std::string const name = parameter_name(i, p.name);
+    return name + " of shape " + parameter_shape(p.values.size(), p.shape, name, rank, where);
+  });
 }
 
 // Throws bad_argument if two of these arrays share memory, as weights do that two layers have in common.
