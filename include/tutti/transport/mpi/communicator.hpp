@@ -18,10 +18,7 @@ namespace tutti::detail {
 // abandon() if the request may still be active: the MPI may then still write to it and to the buffers that it refers to.
 template <class Abandon>
 [[gnu::cold]] bool mpi_wait(MPI_Request& request, countdown& until, MPI_Comm whole, Abandon&& abandon) {
-  int rank = 0;
-  MPI_Comm_rank(whole, &rank);
   watched_calls watched;
-  if (!mpi_survives()) watched.start(rank, call_watchdog::limit_of_test, call_watchdog::way_out_of_test);
   auto const poll = [&] {
     call_note::scope const inside(watched.notes[watched_calls::data], "MPI_Test");
     int done = 0;
@@ -31,6 +28,9 @@ template <class Abandon>
   };
   bool ended = false;
   try {
+    int rank = 0;
+    MPI_Comm_rank(whole, &rank);
+    if (!mpi_survives()) watched.start(rank, call_watchdog::limit_of_test, call_watchdog::way_out_of_test);
     ended = wait_until_done(poll, patience_sharing_cores, until, sleep_for(nap_length));
   } catch (...) {
     abandon();
