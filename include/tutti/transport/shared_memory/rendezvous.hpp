@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <sys/socket.h>
 #include <utility>
 #include <vector>
 
@@ -73,23 +72,8 @@ class rendezvous {
   // The answer of rank 0: the file, or the reason why there is none.
   struct answer {
     std::int32_t code = 0;
-    std::int32_t peer = -1;
+    std::int32_t peer = 0;
     char text[1016] = {};
-  };
-
-  // A message that carries an answer, with room for a file.
-  struct envelope {
-    answer content{};
-    iovec data{&content, sizeof content};
-    alignas(cmsghdr) char control[descriptor_part::bytes] = {};
-    msghdr head{};
-
-    envelope() {
-      head.msg_iov = &data;
-      head.msg_iovlen = 1;
-    }
-    envelope(envelope const&) = delete;
-    envelope& operator=(envelope const&) = delete;
   };
 
   // -- Rank 0.
@@ -113,7 +97,7 @@ class rendezvous {
 
   [[gnu::cold]] descriptor be_guest();
 
-  descriptor receive_file(descriptor const& host) const;
+  [[gnu::cold]] descriptor receive_file(descriptor const& host) const;
 
   // -- All ranks.
 

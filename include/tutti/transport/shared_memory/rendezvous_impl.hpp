@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <optional>
 #include <poll.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -176,19 +177,18 @@ TUTTI_INLINE std::vector<int> rendezvous::absent(std::vector<descriptor> const& 
 }
 
 TUTTI_INLINE void rendezvous::send_file(descriptor const& guest, descriptor const& file) {
-  envelope message;
-  message.head.msg_control = message.control;
-  message.head.msg_controllen = sizeof message.control;
-  descriptor_part::put(file, message.head);
+  answer content;
+  descriptor_message message(&content, sizeof content);
+  message.put(file);
   ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
 }
 
 TUTTI_INLINE void rendezvous::send_refusal(descriptor const& guest, error const& why) {
-  envelope message;
-  message.content.code = static_cast<std::int32_t>(why.code());
-  message.content.peer = why.peer();
-  write_terminated(message.content.text, join({why.happened(), why.way_out().empty() ? "" : "; ", why.way_out()}));
-  ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
+  answer content;
+  content.code = static_cast<std::int32_t>(why.code());
+  content.peer = why.peer();
+  write_terminated(content.text, join({why.happened(), why.way_out().empty() ? "" : "; ", why.way_out()}));
+  ::send(guest.get(), &content, sizeof content, MSG_NOSIGNAL);
 }
 
 TUTTI_INLINE descriptor rendezvous::be_guest() {
@@ -245,10 +245,9 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
                    .what = join({called(0), " is still waiting for other ranks to join"}),
                    .way_out = others_.way_out});
   }
-  envelope message;
-  message.head.msg_control = message.control;
-  message.head.msg_controllen = sizeof message.control;
-  if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content) {
+  answer content;
+  descriptor_message message(&content, sizeof content);
+  if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof content) {
     expect_end();  // or rank 0 has given up before it learned of this rank
     throw error({.code = error_code::rank_lost,
                  .rank = name_of(rank_),
@@ -258,15 +257,15 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
   }
   if ((message.head.msg_flags & MSG_CTRUNC) != 0)
     throw_system("cannot receive the file of the shared memory", "raise the limit of open files (ulimit -n)", EMFILE);
-  if (descriptor file = descriptor_part::take(message.head)) return file;
-  message.content.text[sizeof message.content.text - 1] = '\0';
-  auto const code = static_cast<error_code>(message.content.code);
-  int const peer = message.content.peer;
+  if (descriptor file = message.take()) return file;
+  content.text[sizeof content.text - 1] = '\0';
+  auto const code = static_cast<error_code>(content.code);
+  int const peer = content.peer;
   bool const its_own = code == error_code::system || peer == name_of(rank_);
   throw error({.code = code,
                .rank = name_of(rank_),
                .peer = its_own ? name_of(0) : peer,
-               .what = join({called(0), " gave up: ", message.content.text}),
+               .what = join({called(0), " gave up: ", content.text}),
                .way_out = ""});
 }
 

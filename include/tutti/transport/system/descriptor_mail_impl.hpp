@@ -54,18 +54,12 @@ TUTTI_INLINE bool descriptor_mail::send(descriptor const& file, address const& t
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, to.name.data(), to.bytes);
-  alignas(cmsghdr) char control[descriptor_part::bytes]{};
   char content = 0;
-  iovec part{&content, 1};
-  msghdr head{};
-  head.msg_name = &name;
-  head.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + to.bytes);
-  head.msg_iov = &part;
-  head.msg_iovlen = 1;
-  head.msg_control = control;
-  head.msg_controllen = sizeof control;
-  descriptor_part::put(file, head);
-  if (::sendmsg(socket_.get(), &head, MSG_NOSIGNAL) == 1) return true;
+  descriptor_message message(&content, 1);
+  message.head.msg_name = &name;
+  message.head.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + to.bytes);
+  message.put(file);
+  if (::sendmsg(socket_.get(), &message.head, MSG_NOSIGNAL) == 1) return true;
   if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
     throw_system("cannot send a descriptor to another process", "let all ranks share a network namespace");
   return false;
@@ -74,18 +68,13 @@ TUTTI_INLINE bool descriptor_mail::send(descriptor const& file, address const& t
 TUTTI_INLINE std::optional<std::pair<descriptor_mail::address, descriptor>> descriptor_mail::receive() const {
   while (true) {
     sockaddr_un name{};
-    alignas(cmsghdr) char control[descriptor_part::bytes + CMSG_SPACE(sizeof(ucred))]{};
     char content = 0;
-    iovec part{&content, 1};
-    msghdr head{};
+    descriptor_message message(&content, 1);
+    msghdr& head = message.head;
     head.msg_name = &name;
     head.msg_namelen = sizeof name;
-    head.msg_iov = &part;
-    head.msg_iovlen = 1;
-    head.msg_control = control;
-    head.msg_controllen = sizeof control;
     if (::recvmsg(socket_.get(), &head, MSG_CMSG_CLOEXEC) < 0) return {};
-    descriptor file = descriptor_part::take(head);
+    descriptor file = message.take();
     ucred sender{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = 0};
     for (cmsghdr* at = CMSG_FIRSTHDR(&head); at != nullptr; at = CMSG_NXTHDR(&head, at))
       if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_CREDENTIALS)

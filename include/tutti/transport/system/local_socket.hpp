@@ -8,6 +8,7 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -45,14 +46,20 @@ class local_address {
 // be forged.
 [[gnu::cold]] std::optional<pid_t> process_of(descriptor const& connection);
 
-// The part of a message that carries a descriptor.
-struct descriptor_part {
-  static constexpr std::size_t bytes = CMSG_SPACE(sizeof(int));
+// A message that may carry a descriptor.
+struct descriptor_message {
+  iovec content;
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+  msghdr head{};
 
-  // Adds it to a message whose control has room for it only.
-  [[gnu::cold]] static void put(descriptor const& file, msghdr& message);
-  // The descriptor that has come with a message; empty if there is none.
-  [[gnu::cold]] static descriptor take(msghdr& message);
+  // Has room to receive a descriptor.
+  [[gnu::cold]] descriptor_message(void* data, std::size_t bytes);
+  descriptor_message(descriptor_message const&) = delete;
+  descriptor_message& operator=(descriptor_message const&) = delete;
+
+  [[gnu::cold]] void put(descriptor const& file);
+  // The descriptor that has come with it; empty if there is none.
+  [[gnu::cold]] descriptor take();
 };
 
 }  // namespace tutti::detail

@@ -58,8 +58,16 @@ TUTTI_INLINE std::optional<pid_t> process_of(descriptor const& connection) {
   return who.pid;
 }
 
-TUTTI_INLINE void descriptor_part::put(descriptor const& file, msghdr& message) {
-  cmsghdr* const part = CMSG_FIRSTHDR(&message);
+TUTTI_INLINE descriptor_message::descriptor_message(void* data, std::size_t bytes) : content{data, bytes} {
+  head.msg_iov = &content;
+  head.msg_iovlen = 1;
+  head.msg_control = room;
+  head.msg_controllen = sizeof room;
+}
+
+TUTTI_INLINE void descriptor_message::put(descriptor const& file) {
+  head.msg_controllen = CMSG_SPACE(sizeof(int));
+  cmsghdr* const part = CMSG_FIRSTHDR(&head);
   part->cmsg_level = SOL_SOCKET;
   part->cmsg_type = SCM_RIGHTS;
   part->cmsg_len = CMSG_LEN(sizeof(int));
@@ -67,8 +75,8 @@ TUTTI_INLINE void descriptor_part::put(descriptor const& file, msghdr& message) 
   std::memcpy(CMSG_DATA(part), &number, sizeof number);
 }
 
-TUTTI_INLINE descriptor descriptor_part::take(msghdr& message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+TUTTI_INLINE descriptor descriptor_message::take() {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&head); part != nullptr; part = CMSG_NXTHDR(&head, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     int number = -1;
     std::memcpy(&number, CMSG_DATA(part), sizeof number);
