@@ -22,7 +22,7 @@ struct fixture {
 
   void refer(int const* begin, int const* end) {
     REQUIRE(a.claim(1, 0, 4, 4) != nullptr);
-    a.publish_reference(1, 0, begin, static_cast<std::size_t>(end - begin) * sizeof(int), false, 7);
+    a.publish_reference(1, 0, begin, false, static_cast<std::size_t>(end - begin) * sizeof(int), false, 7);
     list.add(a, {1, 0, a.published(1, 0), begin, end});
   }
   void read() {

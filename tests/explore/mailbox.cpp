@@ -134,7 +134,7 @@ TEST_CASE("references: the sender changes its memory once it has been read") {
           wait_for([&] { return self.consumed(1, 0, self.published(1, 0)); });
           words const out = contents(0, 2 * m);
           std::memcpy(memory.data(), out.data(), sizeof out);
-          self.publish_reference(1, 0, memory.data(), sizeof out, false, 7);
+          self.publish_reference(1, 0, memory.data(), false, sizeof out, false, 7);
         }
       },
       {}, {std::as_writable_bytes(std::span(memory))});

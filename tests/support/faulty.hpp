@@ -58,24 +58,23 @@ class faulty : public Transport {
     befall(to, track, bytes, tag,
            [=, this](std::size_t b, std::uint32_t t) { Transport::publish_outside_calls(to, track, b, awaited, t); });
   }
-  void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+  void publish_reference(int to, int track, void const* data, bool foreign, std::size_t bytes, bool more,
                          std::uint32_t tag) noexcept {
-    switch (next()) {
+    auto const publish = [=, this](std::size_t b, std::uint32_t t) {
+      Transport::publish_reference(to, track, data, foreign, b, more, t);
+    };
+    mishap const now = next();
+    if (foreign) return send([=] { publish(bytes, tag); }, to, track);
+    switch (now) {
       case mishap::lose: return;
-      case mishap::cut: return Transport::publish_reference(to, track, data, bytes - 1, more, tag);
-      case mishap::mistake: return Transport::publish_reference(to, track, data, bytes, more, ~tag);
+      case mishap::cut: return publish(bytes - 1, tag);
+      case mishap::mistake: return publish(bytes, ~tag);
       case mishap::repeat:
-        Transport::publish_reference(to, track, data, bytes, more, tag);
-        if (Transport::claim(to, track, bytes, 1) != nullptr)
-          Transport::publish_reference(to, track, data, bytes, more, tag);
+        publish(bytes, tag);
+        if (Transport::claim(to, track, bytes, 1) != nullptr) publish(bytes, tag);
         return;
-      default: send([=, this] { Transport::publish_reference(to, track, data, bytes, more, tag); }, to, track);
+      default: send([=] { publish(bytes, tag); }, to, track);
     }
-  }
-  void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
-                                 std::uint32_t tag) noexcept {
-    next();
-    send([=, this] { Transport::publish_private_reference(to, track, data, bytes, more, tag); }, to, track);
   }
   std::uint64_t published(int to, int track) noexcept {
     return Transport::published(to, track) + (is_held(to, track) ? 1 : 0);

@@ -42,15 +42,10 @@ class recording : public Transport {
     record(recorded_message::in_slot, to, track, claimed_[{to, track}], bytes, more);
     Transport::publish(to, track, bytes, more, tag);
   }
-  void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+  void publish_reference(int to, int track, void const* data, bool foreign, std::size_t bytes, bool more,
                          std::uint32_t tag) noexcept {
-    record(recorded_message::reference, to, track, data, bytes, more);
-    Transport::publish_reference(to, track, data, bytes, more, tag);
-  }
-  void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
-                                 std::uint32_t tag) noexcept {
-    record(recorded_message::foreign, to, track, data, bytes, more);
-    Transport::publish_private_reference(to, track, data, bytes, more, tag);
+    record(foreign ? recorded_message::foreign : recorded_message::reference, to, track, data, bytes, more);
+    Transport::publish_reference(to, track, data, foreign, bytes, more, tag);
   }
   bool is_shared(void const* data, std::size_t bytes) const noexcept {
     return !isolated && Transport::is_shared(data, bytes);

@@ -105,8 +105,8 @@ class traffic {
   TUTTI_HOST_DEVICE void refer(int peer, int track, T const* data, std::size_t n, bool more) noexcept {
     if constexpr (maps) {
       std::size_t const bytes = n * sizeof(T);
-      if (transport_.is_shared(data, bytes)) transport_.publish_reference(peer, track, data, bytes, more, tag_);
-      else transport_.publish_private_reference(peer, track, data, bytes, more, tag_);
+      bool const foreign = !transport_.is_shared(data, bytes);
+      transport_.publish_reference(peer, track, data, foreign, bytes, more, tag_);
       references_->add(transport_, {peer, track, transport_.published(peer, track), data, data + n});
     }
   }

@@ -81,11 +81,10 @@ concept maps_memory = transport<T> && requires(T t, T const c, int peer, int tra
   { c.is_shared(data, bytes) } noexcept -> std::same_as<bool>;
   { c.shared_address(data) } noexcept -> std::same_as<std::uint64_t>;  // valid at all ranks
   { c.at_shared_address(address) } noexcept -> std::same_as<std::byte const*>;
-  { t.publish_reference(peer, track, data, bytes, more, tag) } noexcept;
+  { t.publish_reference(peer, track, data, true, bytes, more, tag) } noexcept;
   { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
   { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
   { c.pulls() } -> std::same_as<bool>;  // the kernel lets every rank read every other
-  { t.publish_private_reference(peer, track, data, bytes, more, tag) } noexcept;
   { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
   { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // chooses how to store to slots
   // A hint: this rank, or a peer, is polling and sends at once whatever it is asked for.

@@ -212,7 +212,7 @@ TEST_CASE("a reference is read in place") {
   std::vector<int> values{1, 2, 3};
   REQUIRE(p.a.is_shared(values.data(), 12));
   REQUIRE(p.a.claim(1, 0, 12, 4) != nullptr);
-  p.a.publish_reference(1, 0, values.data(), 12, true, 7);
+  p.a.publish_reference(1, 0, values.data(), false, 12, true, 7);
   arrival const got = p.b.peek(0, 0, 7);
   REQUIRE(got);
   CHECK(got.bytes == 12);
@@ -224,7 +224,7 @@ TEST_CASE("an address in the sender's process is passed on unchanged") {
   pair p;
   auto const* const theirs = reinterpret_cast<std::byte const*>(std::uintptr_t{0x123456789abc});
   REQUIRE(p.a.claim(1, 1, 9000, 4) != nullptr);
-  p.a.publish_private_reference(1, 1, theirs, 9000, false, 7);
+  p.a.publish_reference(1, 1, theirs, true, 9000, false, 7);
   arrival const got = p.b.peek(0, 1, 7);
   REQUIRE(got);
   CHECK(got.foreign);

@@ -55,31 +55,26 @@ class mailbox : public packet_rounds {
     send(to, out, bytes, more, out.claimed, tag);
   }
 
-  // -- Sending without a copy: the receiver reads the sender's memory. Only if is_shared() holds, after a claim.
+  // -- Sending without a copy: the receiver reads the sender's memory. After a claim.
   bool is_shared(void const* data, std::size_t bytes) const noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(data);
     return address >= reach_.begin && bytes <= reach_.end - reach_.begin &&
            address - reach_.begin <= reach_.end - reach_.begin - bytes;
   }
-  // The address of such memory, valid at all ranks.
+  // The address of shared memory, valid at all ranks.
   std::uint64_t shared_address(void const* data) const noexcept {
     return reinterpret_cast<std::uintptr_t>(data) - reach_.origin;
   }
   std::byte const* at_shared_address(std::uint64_t place) const noexcept {
     return reinterpret_cast<std::byte const*>(place + reach_.origin);
   }
-  void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+  // `foreign`: the memory is not shared, so the receiver fetches it; only if pulls() holds.
+  void publish_reference(int to, int track, void const* data, bool foreign, std::size_t bytes, bool more,
                          std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
-    *reinterpret_cast<std::uint64_t*>(out.next().line) = shared_address(data);
-    send(to, out, bytes, more, payload::reference, tag);
-  }
-  // The same for memory that the receiver cannot address but can fetch; only if pulls() holds.
-  void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
-                                 std::uint32_t tag) noexcept {
-    sender& out = outgoing(to, track);
-    *reinterpret_cast<std::uint64_t*>(out.next().line) = reinterpret_cast<std::uintptr_t>(data);
-    send(to, out, bytes, more, payload::foreign, tag);
+    *reinterpret_cast<std::uint64_t*>(out.next().line) =
+        foreign ? reinterpret_cast<std::uintptr_t>(data) : shared_address(data);
+    send(to, out, bytes, more, foreign ? payload::foreign : payload::reference, tag);
   }
   // The number of messages published to a peer, and whether it has released the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
