@@ -20,7 +20,10 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/mpi/board.hpp"
 #include "tutti/transport/mpi/channel.hpp"
+#include "tutti/transport/mpi/communicator.hpp"
 #include "tutti/transport/mpi/library.hpp"
+#include "tutti/transport/mpi/neighbours.hpp"
+#include "tutti/transport/mpi/ranks.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 
@@ -37,23 +40,16 @@ namespace tutti::detail {
 //
 // One thread may use the tracks of calls while another uses those of messages outside calls. They share the table of peers
 // and the note for the watchdog: if one thread hangs, the watchdog sees it only once the other has stopped polling.
-class mpi_channels {
+class mpi_channels : public mpi_ranks {
  public:
   static constexpr std::size_t slice_bytes = mpi_channel::slice_bytes;
 
-  mpi_channels(MPI_Comm comm, mpi_board const& board, int rank, int ranks, int tracks)
-      : comm_(comm),
-        board_(board),
-        note_(board.inside_mpi().notes[watched_calls::data]),
-        rank_(rank),
-        ranks_(ranks),
-        tracks_(tracks),
-        peers_(static_cast<std::size_t>(ranks)) {}
-  mpi_channels(mpi_channels const&) = delete;
-  mpi_channels& operator=(mpi_channels const&) = delete;
+  mpi_channels(mpi_communicator own, int tracks, std::chrono::nanoseconds limit,
+               std::vector<mpi_neighbour> const& known)
+      : mpi_ranks(std::move(own), tracks, limit, known), peers_(static_cast<std::size_t>(ranks_)) {}
 
   // -- Sending: claim a place, write to it, publish. Null while the window is full.
-  std::byte* claim(int to, int track) noexcept {
+  std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept {
     if (!knows(to) && !make_channels(to)) [[unlikely]]
       return nullptr;
     sender& out = outgoing(to, track);
@@ -74,6 +70,7 @@ class mpi_channels {
   // The same for a message outside calls, for which no call waits and which confirms none. `awaited`: the receiver is known to
   // receive it. The caller must bound the number of others in flight.
   void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
+    strays_.store(true, std::memory_order_relaxed);
     sender& out = outgoing(to, track);
     send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, awaited ? out.published : 0);
   }
@@ -83,13 +80,6 @@ class mpi_channels {
     if (!knows(to)) return count == 0;
     sender& out = outgoing(to, track);
     return out.sent >= count || (advance(out, to), out.sent >= count);
-  }
-  // Whether all messages of all channels have left. Only while closing.
-  bool idle() noexcept {
-    for (known_peer const& peer : known_)
-      for (int track = 0; track < tracks_; ++track)
-        if (!advance(peer.ends.get()[track].out, peer.rank)) return false;
-    return true;
   }
   // Whether all messages of calls have left, so that no receiver depends on this rank to poll.
   bool all_sent() noexcept {
@@ -129,18 +119,27 @@ class mpi_channels {
     post(in, in.taken++ % window, from, track);
   }
 
+ protected:
   // -- Closing.
 
+  // Whether all messages of all channels have left.
+  bool idle() noexcept {
+    for (known_peer const& peer : known_)
+      for (int track = 0; track < tracks_; ++track)
+        if (!advance(peer.ends.get()[track].out, peer.rank)) return false;
+    return true;
+  }
   // Receives messages that have no posted receive, farewells included, and drops them.
   void discard() noexcept {
     if (!unexpected_) unexpected_.reset(new (std::nothrow) mpi_channel::lone_slot);
     while (unexpected_ && (unexpected_->request == MPI_REQUEST_NULL || done(unexpected_->request, rank_))) {
       int there = 0;
       MPI_Status found;
-      if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &found), "MPI_Iprobe", rank_) || there == 0)
+      if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator(), &there, &found), "MPI_Iprobe", rank_) ||
+          there == 0)
         return;
       check(MPI_Irecv(&unexpected_->place.front, sizeof(mpi_channel::head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE,
-                      found.MPI_TAG, comm_, &unexpected_->request),
+                      found.MPI_TAG, communicator(), &unexpected_->request),
             "MPI_Irecv", found.MPI_SOURCE);
     }
   }
@@ -154,14 +153,13 @@ class mpi_channels {
     }
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_)
-        check(MPI_Issend(nullptr, 0, MPI_BYTE, r, farewell_tag(tracks_), comm_, &farewells_.emplace_back()),
+        check(MPI_Issend(nullptr, 0, MPI_BYTE, r, farewell_tag(), communicator(), &farewells_.emplace_back()),
               "MPI_Issend", r);
   }
   bool farewells_received() noexcept {
     std::erase_if(farewells_, [&](MPI_Request& r) { return r == MPI_REQUEST_NULL || done(r, rank_); });
     return farewells_.empty();
   }
-  static int farewell_tag(int tracks) noexcept { return tracks + 1; }
 
   // Cancels the posted receives. A slot that a stalled sender has begun to fill is left to the MPI.
   void cancel_receives(deadline until) noexcept {
@@ -188,7 +186,7 @@ class mpi_channels {
   }
   bool done(MPI_Request& request, int peer) noexcept {
     int finished = 0;
-    call_note::scope const inside(note_, "MPI_Test");
+    call_note::scope const inside(note(), "MPI_Test");
     return check(MPI_Test(&request, &finished, MPI_STATUS_IGNORE), "MPI_Test", peer) && finished != 0;
   }
 
@@ -207,6 +205,8 @@ class mpi_channels {
   mpi_channel::ends* ends_with(int peer) const noexcept {
     return peers_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire);
   }
+  call_note& note() const noexcept { return board_.inside_mpi().notes[watched_calls::data]; }
+
   bool knows(int peer) const noexcept { return ends_with(peer) != nullptr; }
   sender& outgoing(int to, int track) noexcept { return ends_with(to)[track].out; }
   receiver& incoming(int from, int track) noexcept { return ends_with(from)[track].in; }
@@ -251,9 +251,9 @@ class mpi_channels {
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {
-    call_note::scope const inside(note_, "MPI_Irecv");
+    call_note::scope const inside(note(), "MPI_Irecv");
     return check(MPI_Irecv(&in.slots->all[place].front, sizeof(mpi_channel::head) + slice_bytes, MPI_BYTE, from, track,
-                           comm_, &in.slots->requests[place]),
+                           communicator(), &in.slots->requests[place]),
                  "MPI_Irecv", from);
   }
   [[gnu::cold]] bool post_all(receiver& in, int from, int track) noexcept {
@@ -267,8 +267,8 @@ class mpi_channels {
     slot& here = out.slots->all[place];
     here.front = front;
     auto const begin = unconfirmed != 0 && unconfirmed % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
-    call_note::scope const inside(note_, "MPI_Isend");
-    check(begin(&here.front, static_cast<int>(sizeof(mpi_channel::head) + bytes), MPI_BYTE, to, track, comm_,
+    call_note::scope const inside(note(), "MPI_Isend");
+    check(begin(&here.front, static_cast<int>(sizeof(mpi_channel::head) + bytes), MPI_BYTE, to, track, communicator(),
                 &out.slots->requests[place]),
           "MPI_Isend", to);
   }
@@ -278,12 +278,6 @@ class mpi_channels {
     return out.sent == out.published;
   }
 
-  MPI_Comm comm_;
-  mpi_board board_;
-  call_note& note_;
-  int rank_;
-  int ranks_;
-  int tracks_;
   std::vector<std::atomic<mpi_channel::ends*>> peers_;  // by rank: the ends on every track; null before the first use
   std::mutex making_;
   std::vector<known_peer> known_;  // peers whose channels exist; grows under the lock, and is walked only while closing

@@ -20,7 +20,6 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/mpi/ballot.hpp"
 #include "tutti/transport/mpi/board.hpp"
@@ -28,7 +27,6 @@
 #include "tutti/transport/mpi/communicator.hpp"
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/neighbours.hpp"
-#include "tutti/transport/mpi/ranks.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 
@@ -40,10 +38,9 @@ struct mpi_collectives;
 
 }  // namespace detail
 
-class mpi : public detail::mpi_ranks {
+class mpi : public detail::mpi_channels {
  public:
   static constexpr std::string_view name = "mpi";
-  static constexpr std::size_t slice_bytes = detail::mpi_channels::slice_bytes;
   static constexpr std::size_t eager_bytes = detail::mpi_eager_bytes;
 
   // All ranks of the communicator construct it, and all destroy it, waiting at most `limit` for each other.
@@ -53,9 +50,8 @@ class mpi : public detail::mpi_ranks {
   // The same on a communicator that the transport takes over.
   [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit,
                     std::vector<detail::mpi_neighbour> const& known = {})
-      : detail::mpi_ranks(std::move(own), tracks, limit, known),
-        ballot_(comm_.get(), detail::mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
-        channels_(communicator(), board_, rank_, ranks_, tracks) {
+      : detail::mpi_channels(std::move(own), tracks, limit, known),
+        ballot_(comm_.get(), farewell_tag() + 1, rank_, ranks_, board_) {
     detail::note_mpi();
   }
   mpi(mpi const&) = delete;
@@ -65,7 +61,7 @@ class mpi : public detail::mpi_ranks {
     bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close(closing::over);
     if (board_.anyone_lost()) announce_leaving();
     auto const grace_period = detail::deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
-    channels_.cancel_receives(grace_period);
+    cancel_receives(grace_period);
     bool const unread = ballot_.was_used();  // one of its letters may still be in flight, with no farewell behind it
     bool const closed = board_.close() && ballot_.close() && orderly;
     if (closed && !unread) return;
@@ -77,7 +73,7 @@ class mpi : public detail::mpi_ranks {
                    "tutti: rank %d closes a communicator that other ranks still have open, so its MPI communicator is "
                    "not freed; close it on all ranks, and several communicators in the same order on all\n",
                    rank_);
-    channels_.abandon_sends();
+    abandon_sends();
     board_.abandon();
     ballot_.abandon();
     calls_.abandon();
@@ -94,7 +90,7 @@ class mpi : public detail::mpi_ranks {
   }
   bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
   void expect(int code, char const* call) noexcept {
-    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
+    if (!check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
   }
 
   // If the MPI was initialised for a single thread, only that thread may call; after MPI_Finalize, none.
@@ -108,21 +104,6 @@ class mpi : public detail::mpi_ranks {
 
   // Whether threads may call it while others call the MPI.
   bool allows_concurrent_threads() const noexcept { return thread_level() >= MPI_THREAD_MULTIPLE; }
-
-  // -- Messages: see mpi_channels.
-  std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept { return channels_.claim(to, track); }
-  void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    channels_.publish(to, track, bytes, more, tag);
-  }
-  bool all_sent() noexcept { return channels_.all_sent(); }
-  void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
-    strays_.store(true, std::memory_order_relaxed);
-    channels_.publish_outside_calls(to, track, bytes, awaited, tag);
-  }
-  std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
-  bool has_left(int to, int track, std::uint64_t count) noexcept { return channels_.has_left(to, track, count); }
-  detail::arrival peek(int from, int track, std::uint32_t tag) noexcept { return channels_.peek(from, track, tag); }
-  void release(int from, int track) noexcept { channels_.release(from, track); }
 
   std::byte* allocate(std::size_t bytes) {
     return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
@@ -216,27 +197,26 @@ class mpi : public detail::mpi_ranks {
       board_.listen();
       if (board_.anyone_lost()) return detail::progress::stuck;
       if (board_.faulty()) strays_ = true;
-      if (strays_ || c.stage > closing::all_here) channels_.discard();
-      auto const begun = [&](int code, char const* call) { return channels_.check(code, call, rank_); };
+      if (strays_ || c.stage > closing::all_here) discard();
+      auto const begun = [&](int code, char const* call) { return check(code, call, rank_); };
       if (c.stage == closing::sends && all_sent() && board_.delivered() &&
           begun(MPI_Iallreduce(MPI_IN_PLACE, c.calls.data(), 2, MPI_UINT64_T, MPI_MAX, comm_.get(), &c.meeting),
                 "MPI_Iallreduce"))
         c.stage = closing::all_here;
-      if (c.stage == closing::all_here && channels_.done(c.meeting, rank_)) {
+      if (c.stage == closing::all_here && done(c.meeting, rank_)) {
         board_.listen();
         c.stage = closing::calls_compared;
       }
       if (c.stage == last) return detail::progress::done;
       if (c.stage == closing::calls_compared) {
-        if (strays_ || board_.faulty()) channels_.send_farewells();
+        if (strays_ || board_.faulty()) send_farewells();
         board_.end_notices();
         c.stage = closing::farewells;
       }
-      if (c.stage == closing::farewells && channels_.farewells_received() && board_.delivered() &&
+      if (c.stage == closing::farewells && farewells_received() && board_.delivered() &&
           begun(MPI_Ibarrier(comm_.get(), &c.meeting), "MPI_Ibarrier"))
         c.stage = closing::all_received;
-      if (c.stage == closing::all_received && channels_.done(c.meeting, rank_) && channels_.idle())
-        c.stage = closing::over;
+      if (c.stage == closing::all_received && done(c.meeting, rank_) && idle()) c.stage = closing::over;
       return c.stage == last ? detail::progress::done : detail::progress::stuck;
     };
     detail::countdown after_fault(std::chrono::seconds(1));
@@ -258,7 +238,6 @@ class mpi : public detail::mpi_ranks {
 
   std::thread::id thread_ = std::this_thread::get_id();
   detail::mpi_ballot ballot_;
-  detail::mpi_channels channels_;
   std::unique_ptr<closing> closing_ = std::make_unique<closing>();  // left to the MPI if that may still write to it
   detail::at_finalize const tells_peers_{[this] { board_.leave_at_once(); }};
 };

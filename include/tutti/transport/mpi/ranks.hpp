@@ -18,7 +18,6 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/mpi/board.hpp"
-#include "tutti/transport/mpi/channels.hpp"
 #include "tutti/transport/mpi/communicator.hpp"
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/meeting.hpp"
@@ -73,6 +72,10 @@ class mpi_ranks {
   std::string describe(int peer) const { return join({"rank ", peer}); }
 
  protected:
+  // The tags of the channels are the numbers of tracks. The next is that of the board, and this one that of messages after which a
+  // rank sends no more. The ballot follows.
+  int farewell_tag() const noexcept { return tracks_ + 1; }
+
   [[gnu::cold]] mpi_communicator meet_members(std::vector<int> const& members, countdown& until) {
     int const tag = meeting_tag(members);
     creating_.watch_as(board_.inside_mpi(), members);
@@ -166,13 +169,13 @@ class mpi_ranks {
     std::vector<mpi_neighbour> neighbours{};
   };
 
-  // A tag for each list of members, as far as the MPI has tags, after those of the channels and the board.
+  // A tag for each list of members, as far as the MPI has tags, after those of the channels, the board and the ballot.
   [[gnu::cold]] int meeting_tag(std::vector<int> const& members) const {
     int* max_tag = nullptr;
     int found = 0;
     expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, static_cast<void*>(&max_tag), &found),
                    "MPI_Comm_get_attr");
-    int const least = mpi_channels::farewell_tag(tracks_) + 2, all = (found != 0 ? *max_tag : 32767) - least;
+    int const least = farewell_tag() + 2, all = (found != 0 ? *max_tag : 32767) - least;
     return least + static_cast<int>(hash_of(members) % static_cast<std::uint64_t>(all));
   }
   // If the call fails because a member has ended, revokes the communicator to release the members that wait in the call.
