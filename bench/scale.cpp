@@ -124,7 +124,7 @@ void print_memory(std::vector<int> const& ranks) {
     return text(bytes_of([&] { return std::make_unique<messenger<mpi>>(comm.engine().transport()); }));
   });
   row("once a call has waited long, if all ranks send it notices", ranks,
-      [](int p) { return text(static_cast<std::size_t>(p) * sizeof(mpi_news::notice)); });
+      [](int p) { return text(static_cast<std::size_t>(p) * sizeof(mpi_notice_state::notice)); });
   row("the node and cache of each rank (nodes of 64)", ranks, [](int p) {
     return text(bytes_of([&] { return locations_of(p); }) / 2 + bytes_of([&] { return node_map(nodes_of(p)); }) / 2);
   });

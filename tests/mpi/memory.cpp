@@ -13,7 +13,7 @@
 #include "mpi/pretended_ranks.hpp"
 #include "support/replaced_new.hpp"
 #include "tutti/message/messenger.hpp"
-#include "tutti/transport/mpi/news.hpp"
+#include "tutti/transport/mpi/notice_state.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -67,8 +67,8 @@ TEST_CASE("a channel through which nothing has gone takes address space, but nex
 }
 
 TEST_CASE("the more ranks there are, the longer a rank waits before it tells them so") {
-  using detail::mpi_news;
-  CHECK(mpi_news::quiet_time(2) == std::chrono::milliseconds(50));
+  using detail::mpi_notice_state;
+  CHECK(mpi_notice_state::quiet_time(2) == std::chrono::milliseconds(50));
   for (int const ranks : {2, 64, 1000, 100'000})
-    CHECK(ranks <= 1280 * mpi_news::quiet_time(ranks) / std::chrono::seconds(1));
+    CHECK(ranks <= 1280 * mpi_notice_state::quiet_time(ranks) / std::chrono::seconds(1));
 }

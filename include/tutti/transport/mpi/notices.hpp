@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/transport/mpi/news.hpp"
+#include "tutti/transport/mpi/notice_state.hpp"
 #include "tutti/transport/system/call_watchdog.hpp"
 
 namespace tutti::detail {
@@ -18,51 +18,51 @@ namespace tutti::detail {
 // Copies share the notices.
 class mpi_notices {
  public:
-  std::uint64_t sequence() const noexcept { return news_->called.load(std::memory_order_relaxed); }
+  std::uint64_t sequence() const noexcept { return state_->called.load(std::memory_order_relaxed); }
 
   // Receives notices, and sends those that were delayed.
   void listen() noexcept {
     auto const lock = locked();
-    news_->listen();
+    state_->listen();
   }
   bool left(int rank) const noexcept { return last_notice(rank, &notice::left); }
   // Whether its process has ended, as far as the MPI or the system tells.
   bool lost(int rank) const noexcept {
     auto const lock = locked();
-    return news_->peers[static_cast<std::size_t>(rank)].lost;
+    return state_->peers[static_cast<std::size_t>(rank)].lost;
   }
 
  protected:
-  using notice = mpi_news::notice;
-  using peer = mpi_news::peer;
-  using known_name = mpi_news::known_name;
+  using notice = mpi_notice_state::notice;
+  using peer = mpi_notice_state::peer;
+  using known_name = mpi_notice_state::known_name;
 
-  explicit mpi_notices(std::shared_ptr<mpi_news> all) : news_(std::move(all)) {}
+  explicit mpi_notices(std::shared_ptr<mpi_notice_state> all) : state_(std::move(all)) {}
 
   struct section {
     std::lock_guard<std::mutex> const alone;
     call_note::scope const inside;
   };
   section locked() const noexcept {
-    return {std::lock_guard(news_->busy), {news_->inside_mpi.notes[watched_calls::notices], "notices"}};
+    return {std::lock_guard(state_->busy), {state_->inside_mpi.notes[watched_calls::notices], "notices"}};
   }
   // Whether the MPI delivers the fault that this rank has raised, if any, to a peer without further calls of this rank.
   bool is_alarmed(int rank) const noexcept {
     auto const lock = locked();
-    return news_->peers[static_cast<std::size_t>(rank)].alarm.idle();
+    return state_->peers[static_cast<std::size_t>(rank)].alarm.idle();
   }
   // The lowest rank with a fault, or the number of ranks.
   int first_finder() const noexcept {
     auto const lock = locked();
     int r = 0;
-    while (r < news_->ranks() && news_->by(r).fault_code == mpi_news::no_fault) ++r;
+    while (r < state_->ranks() && state_->by(r).fault_code == mpi_notice_state::no_fault) ++r;
     return r;
   }
   // A member of the last notice of a rank.
   template <class Part>
   Part last_notice(int rank, Part notice::* part) const noexcept {
     auto const lock = locked();
-    return news_->by(rank).*part;
+    return state_->by(rank).*part;
   }
 
   // Polls until enough(rank) for all peers, or for `limit`.
@@ -70,14 +70,14 @@ class mpi_notices {
   void listen_until(Enough&& enough, std::chrono::nanoseconds limit) noexcept {
     auto const look = [&] {
       listen();
-      for (int r = 0; r < news_->ranks(); ++r)
-        if (r != news_->rank && !enough(r)) return progress::stuck;
+      for (int r = 0; r < state_->ranks(); ++r)
+        if (r != state_->rank && !enough(r)) return progress::stuck;
       return progress::done;
     };
     wait_until_done(look, patience_sharing_cores, deadline::after(limit), sleep_for(nap_length));
   }
 
-  std::shared_ptr<mpi_news> news_;
+  std::shared_ptr<mpi_notice_state> state_;
 };
 
 }  // namespace tutti::detail

@@ -41,7 +41,7 @@ struct mpi_letter {
 
 // Members that every call writes are atomic, and written by one thread at a time. The lock guards all others; no thread holds
 // it while it sleeps or waits.
-struct mpi_news {
+struct mpi_notice_state {
   static constexpr auto no_fault = static_cast<error_code>(-1);
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   // A rank sends notices only once it has waited this long, because a message to every peer is expensive: at most one
@@ -94,7 +94,7 @@ struct mpi_news {
     int sightings = 0;  // of its end
   };
 
-  mpi_news(MPI_Comm c, MPI_Comm w, int t, int r, int n)
+  mpi_notice_state(MPI_Comm c, MPI_Comm w, int t, int r, int n)
       : comm(c),
         calls(w),
         tag(t),
@@ -103,10 +103,10 @@ struct mpi_news {
         peers(static_cast<std::size_t>(n)) {
     post_receive();
   }
-  mpi_news(mpi_news const&) = delete;
-  mpi_news& operator=(mpi_news const&) = delete;
+  mpi_notice_state(mpi_notice_state const&) = delete;
+  mpi_notice_state& operator=(mpi_notice_state const&) = delete;
   // Unless a transport fails before it can close its board, that has closed this.
-  ~mpi_news() {
+  ~mpi_notice_state() {
     if (!mpi_is_finalized()) cancel_receive();
   }
 
@@ -278,8 +278,8 @@ struct mpi_news {
   std::unique_ptr<notice> spare = std::make_unique<notice>();
   notice received{};
   MPI_Request receiving = MPI_REQUEST_NULL;
-  std::shared_ptr<mpi_news> kept_for_ever{};  // itself, if notices are still in flight when the board closes
-  bool acknowledged = false;                  // this rank has waited for the others to know the fault
+  std::shared_ptr<mpi_notice_state> kept_for_ever{};  // itself, if notices are still in flight when the board closes
+  bool acknowledged = false;                          // this rank has waited for the others to know the fault
   bool calls_revoked = false;
   bool behind = false;  // some peer has a stale notice
   bool ended = false;   // no further notices are sent because of waiting
