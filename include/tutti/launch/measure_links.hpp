@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/topology.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/launch/announce.hpp"
 #include "tutti/tune/links.hpp"
 
@@ -25,7 +27,7 @@ namespace tutti::detail {
 
 // One of two ranks that play ping-pong; `first` serves.
 template <class Transport>
-class ping_pong final : public early_work {
+class ping_pong {
  public:
   ping_pong(engine<Transport>& on, int peer, bool first) : engine_(on), peer_(peer), first_(first), long_(long_bytes) {}
 
@@ -59,55 +61,25 @@ class ping_pong final : public early_work {
     return std::chrono::nanoseconds(deadline::clock::now() - began).count();
   }
   void send(std::size_t bytes) {
-    moved_ = 0, left_ = bytes;
-    wait_beside_calls(engine_, peer_, "message", *this);
+    std::size_t sent = 0;
+    wait([&] { return send_slices(engine_.transport(), peer_, std::span(long_).first(bytes), sent, tag); });
   }
   void receive() {
-    moved_ = 0, receives_ = true;
-    wait_beside_calls(engine_, peer_, "message", *this);
+    std::size_t received = 0;
+    auto const store = [&](std::byte const* data, std::size_t bytes) {
+      std::memcpy(long_.data() + received, data, bytes);
+      received += bytes;
+    };
+    wait([&] { return receive_slices(engine_.transport(), peer_, tag, store); });
   }
-
-  progress poll() override {
-    std::size_t const before = moved_;
-    progress const out = receives_ ? take() : give();
-    return out == progress::stuck && moved_ > before ? progress::moved : out;
-  }
-  bool awaits(int peer) const noexcept override { return peer == peer_; }
-
-  progress give() noexcept {
-    auto& t = engine_.transport();
-    while (left_ > 0) {
-      std::size_t const n = std::min(left_, Transport::slice_bytes);
-      std::byte* const place = t.claim(peer_, 0, n, 1);
-      if (place == nullptr) return progress::stuck;
-      std::memcpy(place, long_.data() + moved_, n);
-      moved_ += n, left_ -= n;
-      t.publish(peer_, 0, n, left_ > 0, tag);
-    }
-    if constexpr (needs_sender_progress<Transport>)
-      if (!t.all_sent()) return progress::stuck;
-    return progress::done;
-  }
-  progress take() noexcept {
-    auto& t = engine_.transport();
-    while (receives_) {
-      arrival const a = t.peek(peer_, 0, tag);
-      if (!a) return progress::stuck;
-      std::memcpy(long_.data() + moved_, a.data, a.bytes);
-      moved_ += a.bytes;
-      receives_ = a.more;
-      t.release(peer_, 0);
-    }
-    return progress::done;
+  void wait(function_ref<progress()> poll) {
+    wait_beside_calls(engine_, peer_, "message", poll, [this](int peer) { return peer == peer_; });
   }
 
   engine<Transport>& engine_;
   int peer_;
   bool first_;
   std::vector<std::byte> long_;
-  bool receives_ = false;  // a message, of which more is to come
-  std::size_t left_ = 0;   // bytes to send
-  std::size_t moved_ = 0;  // bytes of the message sent or received
 };
 
 // The first two ranks at this distance.
