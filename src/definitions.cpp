@@ -67,7 +67,6 @@
 #include "tutti/transport/absence_impl.hpp"
 #include "tutti/transport/ballot_impl.hpp"
 #include "tutti/transport/board_impl.hpp"
-#include "tutti/transport/nodes_impl.hpp"
 #include "tutti/transport/shared_memory/cores_impl.hpp"
 #include "tutti/transport/shared_memory/heap_impl.hpp"
 #include "tutti/transport/shared_memory/joining_impl.hpp"

@@ -14,8 +14,9 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/enum_text.hpp"
+#include "tutti/core/nodes.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/transport/nodes.hpp"
+#include "tutti/transport/system/caches.hpp"
 #include "tutti/tune/links.hpp"
 #include "tutti/tune/select.hpp"
 

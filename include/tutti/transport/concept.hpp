@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/core/nodes.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/ballot.hpp"
-#include "tutti/transport/nodes.hpp"
 #include "tutti/transport/notice_board.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"

@@ -16,6 +16,7 @@
 
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/collective/all_or_none.hpp"
+#include "tutti/core/nodes.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
@@ -26,7 +27,6 @@
 #include "tutti/device/two_level/node_shares.hpp"
 #include "tutti/device/two_level/objections.hpp"
 #include "tutti/transport/absence.hpp"
-#include "tutti/transport/nodes.hpp"
 
 namespace tutti {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "tutti/core/nodes.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/kernel/combine.hpp"
-#include "tutti/transport/nodes.hpp"
 
 namespace tutti::detail {
 

@@ -16,13 +16,14 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/nodes.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/mpi/mpi.hpp"
-#include "tutti/transport/nodes.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/system/caches.hpp"
 #include "tutti/transport/system/uncaught.hpp"
 
 namespace tutti {

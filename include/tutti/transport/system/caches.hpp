@@ -4,8 +4,10 @@
 
 #include <sched.h>
 #include <string>
+#include <vector>
 
 #include "tutti/core/config.hpp"
+#include "tutti/core/nodes.hpp"
 
 namespace tutti::detail {
 
@@ -30,6 +32,9 @@ int lowest_core(cpu_set_t const& cores);
 // The last-level cache that all of these cores share, named by its lowest core; no_cache if they use several, or the
 // system does not say.
 [[gnu::cold]] int last_level_cache(cpu_set_t const& cores, std::string const& folder = "/sys/devices/system/cpu");
+
+// Whether the ranks of each node share a last-level cache.
+[[gnu::cold]] bool share_caches(std::vector<location> const& places, node_map const& nodes);
 
 }  // namespace tutti::detail
 

@@ -56,4 +56,13 @@ TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& fol
   return CPU_COUNT(&both) > 0 && CPU_EQUAL(&both, &cores) ? detail::lowest_core(sharing) : no_cache;
 }
 
+TUTTI_INLINE bool share_caches(std::vector<location> const& places, node_map const& nodes) {
+  for (int node = 0; node < nodes.count(); ++node)
+    for (int const m : nodes.members(node)) {
+      int const cache = places[static_cast<std::size_t>(m)].cache;
+      if (cache == no_cache || cache != places[static_cast<std::size_t>(nodes.members(node)[0])].cache) return false;
+    }
+  return true;
+}
+
 }  // namespace tutti::detail
