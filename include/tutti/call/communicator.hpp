@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -16,6 +15,7 @@
 
 #include "tutti/call/count_list.hpp"
 #include "tutti/call/engine.hpp"
+#include "tutti/call/numbering.hpp"
 #include "tutti/call/recovery.hpp"
 #include "tutti/call/refuse.hpp"
 #include "tutti/call/shared_array.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tutti/call/native.hpp"
+#include "tutti/call/numbering.hpp"
 #include "tutti/core/is_a.hpp"
-#include "tutti/fault/way_out.hpp"
 
 namespace tutti::detail {
 // The prologue and the epilogue of an operation are applied before and after all levels.

@@ -2,12 +2,7 @@
 // Definition of fault/way_out.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-
-#include "tutti/core/text.hpp"
 #include "tutti/fault/way_out.hpp"
-#include "tutti/transport/absence.hpp"
 
 namespace tutti::detail {
 
@@ -54,17 +49,6 @@ TUTTI_INLINE std::string_view way_out_of_fault(error_code code, circumstance whe
                  : "all ranks must make the same calls before they close their communicators";
     default: return "this communicator can no longer be used";
   }
-}
-
-TUTTI_INLINE std::string numbered_within(std::vector<int> const& group, std::string_view whole) {
-  auto const keeps_its_number = [&](int const& rank) { return rank == &rank - group.data(); };
-  if (std::ranges::all_of(group, keeps_its_number)) return std::string(whole);
-  constexpr std::string_view begin = "; ranks are numbered within";
-  constexpr std::size_t shown = 16;
-  std::vector<int> const first(group.begin(),
-                               group.begin() + static_cast<std::ptrdiff_t>(std::min(group.size(), shown)));
-  return join({begin, " the group {", list_of(first), group.size() > shown ? ", ...}" : "}", whole.empty() ? "" : " of",
-               whole.substr(std::min(whole.size(), begin.size()))});
 }
 
 }  // namespace tutti::detail

@@ -171,11 +171,7 @@ concept sees_stops = transport<T> && requires(T const c, int peer) {
   { c.stopped(peer) } noexcept -> std::same_as<bool>;
 };
 
-}  // namespace detail
-
 // ---- Optional: collectives.
-
-namespace detail {
 
 // The library beneath has collectives of its own. Enables the algorithm `native`.
 template <class T>
@@ -200,11 +196,7 @@ concept has_levels = transport<T> && requires(T t, T const c) {
   { c.nodes() } -> std::same_as<node_map const&>;
 };
 
-}  // namespace detail
-
 // ---- Optional: where ranks are.
-
-namespace detail {
 
 // The node and the last-level cache of each rank, the same values at all ranks. Enables topology_of (call/topology.hpp).
 template <class T>
@@ -240,11 +232,7 @@ void expect_open(T const& t) {
     if (t.is_closed()) t.expect_thread();
 }
 
-}  // namespace detail
-
 // ---- Optional: groups, and the loss of ranks.
-
-namespace detail {
 
 // Makes an independent transport of some ranks, in the order listed. Only these ranks call it, each with the same list, which
 // holds the caller and no rank twice. Returns when all of them have called. Throws error.
@@ -284,6 +272,15 @@ concept may_survive =
       { c.survives() } noexcept -> std::same_as<bool>;
       { t.shrink(members, others_live, until) } -> std::same_as<std::unique_ptr<T>>;
     };
+
+// Whether ranks can agree and shrink.
+template <transport Transport>
+bool can_shrink(Transport const& ranks) noexcept {
+  if constexpr (has_levels<Transport>)
+    if (ranks.nodes().count() == 1) return true;
+  if constexpr (may_survive<Transport>) return ranks.ranks() <= max_ranks && ranks.survives();
+  else return holds_votes<Transport>;
+}
 
 // Can end the processes of all ranks.
 template <class T>
