@@ -18,8 +18,9 @@ namespace tutti {
 // Each rank passes    `in` and `out` of the same count, which is equal on all ranks and may be 0
 // In place            one array for both (or two that start at the same element). Otherwise they must not overlap.
 // Order               any if the operation is commutative, else rank order. The grouping depends only on the algorithm,
-//                     the count, the number of ranks and their nodes, so the bits are the same on all ranks and in
-//                     every run.
+//                     the count, the number of ranks and their nodes, so the bits are the same on all ranks. They are
+//                     the same in every run, too, if you name the algorithm, or tutti chooses it with the same cores
+//                     and the same tuning table.
 // Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
 // Cost                p ranks, arrays of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages, (p-1) b bytes;
 //                     two_shot 2 hops, 2(p-1) messages, 2b (p-1)/p bytes; recursive_doubling log2 p hops, b log2 p

@@ -262,7 +262,8 @@ consteval bool accepts_list() {
 // own, and returns one work. To repeat that, see batch.
 //
 // Order of combination: that of all_reduce on arrays of the lengths of the buckets. A result has the same bits on every
-// rank and in every run, but its grouping depends on the sizes of all arrays of the list and on the bucket size.
+// rank and, where those of all_reduce are, in every run; but its grouping depends on the sizes of all arrays of the list
+// and on the bucket size.
 // Throws error as all_reduce does, with the count of a bucket.
 // Cost: that of one all_reduce per bucket, and two copies of each array that shares one.
 //
