@@ -6,7 +6,6 @@
 #include <exception>
 #include <iterator>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "command_line.hpp"
+#include "tune/busy.hpp"
 #include "tune/contest.hpp"
 #include "tune/rules.hpp"
 #include "tune/session.hpp"
@@ -29,14 +29,14 @@ using namespace tuning;
 struct notes {
   start_line line;
   tutti::detail::link_times links;  // measured with the smallest number of ranks
+  disturbance seen;
   std::size_t count = 0;
   result results[1 << 15];
 };
 
 void measure(settings const& s, notes& shared) {
   std::vector<contest> const all = contests(s);
-  std::int64_t const began = now();
-  double const block = block_time(s, all.size());
+  pace const time = pace_of(s, all.size());
   std::size_t done = 0;
   for (int const ranks : s.ranks) {
     std::vector<contest> mine;
@@ -49,15 +49,17 @@ void measure(settings const& s, notes& shared) {
       auto const third = comm.allocate<float>(floats), fourth = comm.allocate<float>(floats);
       memories const memory{{first, second}, {std::span(third), std::span(fourth)}};
       shared_field field(shared.line, comm.rank(), comm.size(), comm.engine().transport().crowded());
-      referee judge(comm, field, memory, block);
+      referee judge(comm, field, memory, time);
       if (comm.rank() == 0 && ranks == s.ranks.front()) shared.links = comm.engine().tuned.table().links;
       for (std::size_t i = 0; i < mine.size(); ++i) {
         auto const found = judge.hold(mine[i]);
+        if (judge.is_late()) break;
         if (comm.rank() != 0) continue;
         for (result const& r : found)
           if (shared.count < std::size(shared.results)) shared.results[shared.count++] = r;
-        show_progress(mine[i], done + i + 1, all.size(), static_cast<double>(now() - began) * 1e-9);
+        show_progress(mine[i], done + i + 1, all.size(), static_cast<double>(now() - time.began) * 1e-9);
       }
+      if (comm.rank() == 0) shared.seen += judge.seen();
     });
     done += mine.size();
   }
@@ -72,31 +74,6 @@ std::string header_name(std::string const& machine) {
     else if (!out.empty() && out.back() != '_') out += '_';
   }
   return out;
-}
-
-// The table in this file, if it is of this machine and can be read; else the built-in one.
-tutti::detail::owned_table table_to_update(std::string const& path) {
-  try {
-    if (auto there = table_at(path)) {
-      if (there->machine.empty() || there->machine == tutti::detail::this_machine()) return *std::move(there);
-      fmt::print(stderr, "tutti-tune: replaces the table of another machine, {}\n", there->machine);
-    }
-  } catch (tutti::error const& e) {
-    fmt::print(stderr, "tutti-tune: {}; the table is replaced, and any limits for devices that it contained are lost\n",
-               e.happened());
-  }
-  return built_in_table();
-}
-
-// Times of a busy machine choose algorithms that are slow on an idle one.
-void warn_if_busy() {
-  double load = 0;
-  long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
-  if (::getloadavg(&load, 1) == 1 && load > 0.5 * static_cast<double>(cores))
-    fmt::print(stderr,
-               "tutti-tune: other programs use this machine (load {:.1f} on {} cores), so the times will mislead; run "
-               "it again when the machine is idle\n",
-               load, cores);
 }
 
 }  // namespace
@@ -120,24 +97,20 @@ int main(int argc, char** argv) {
     ::unsetenv("TUTTI_ALGORITHM");
     ::setenv("TUTTI_TOPOLOGY", "measure", 1);
     drafts const files(s);
-    warn_if_busy();
+    warn_if_busy(s);
     tuning::shared<notes> const shared;
+    other_programs const others(tutti::detail::usable_cores(), own_seconds());
     measure(s, *shared);
-    std::vector<result> const results(shared->results, shared->results + shared->count);
+    std::string const busy = busyness(others.share(own_seconds()), shared->seen);
+    std::vector<result> const results = complete(s, {shared->results, shared->results + shared->count});
 
-    tutti::detail::owned_table table = table_to_update(s.output);
-    table.machine = tutti::detail::this_machine();
-    table.date = today();
+    tutti::detail::owned_table table = table_to_update(s);
     table.apart = fit(results, false, table.apart);
     table.crowded = fit(results, true, table.crowded);
-    table.links = shared->links;
     put_before(table.rules, measured_rules(s, results));
-    table.command =
-        commands_of(table.command, command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))));
+    sign(table, shared->links, command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))));
     if (files.times) files.times->commit(csv(results));
     if (files.header) files.header->commit(to_header(table.view(), header_name(table.machine)));
-    files.table.commit(to_text(table.view()));
-    fmt::print("wrote {}\n", s.output);
-    return 0;
+    return write_table(s, files.table, to_text(table.view()), busy);
   });
 }

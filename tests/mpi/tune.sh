@@ -20,6 +20,18 @@ refused() {
 
 refused 0 "wrote $work/table" -o "$work/table"
 grep -q '^rule barrier 2 .* messages ' "$work/table"
+# What it did not measure stays, and the table says what it is of.
+printf 'tutti-tuning 1\ncommand an earlier one\nlink across 31000000 8500000\n' >"$work/table"
+refused 0 "wrote $work/table" -o "$work/table"
+grep -q '^link across 31000000 8500000$' "$work/table"
+grep -q '^command an earlier one; mpirun ' "$work/table"
+grep -q "^machine $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), " "$work/table"
+grep -q "^date $(date -u +%Y)" "$work/table"
+# A table of another machine is replaced.
+printf 'tutti-tuning 1\nmachine Other CPU, 64 cores\nlink across 31000000 8500000\n' >"$work/table"
+refused 0 "replaces the table of another machine, Other CPU, 64 cores" -o "$work/table"
+! grep -q '^link across ' "$work/table"
+
 refused 1 "tutti: $work is a folder" -o "$work"
 refused 2 "The following argument was not expected: --bogus" --bogus
 refused 0 "$(basename "$tool") " --version

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -70,12 +71,14 @@ TEST_CASE("what is not measured is kept: rules, constants of the cost model, lim
   std::ofstream(file) << tuning_version
                       << "\ncommand an earlier one\napart 100000 40000 30 20\ncrowded 200000 50000 60 70\nrule "
                       << rules[0] << "\nrule " << rules[1]
-                      << "\nrule barrier 2 any any any dissemination automatic 1000 0\ndevice one_gpu packets 8192\n";
+                      << "\nrule barrier 2 any any any dissemination automatic 1000 0\ndevice one_gpu packets 8192\n"
+                      << "link across 31000000 8500000\n";
   command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + file);
   CHECK(c.wait() == 0);
   CAPTURE(c.output);
   owned_table const table = parse_table(read_file(file).value(), "table");
   CHECK(table.devices.packets_on_one_gpu == 8192);
+  CHECK(table.links[distance::across] == link_time{31'000'000, 8'500'000});
   std::vector<std::string> kept;
   for (rule const& r : table.rules) kept.push_back(to_text(r));
   for (std::string const& r : rules) CHECK(std::ranges::count(kept, r) == 1);
@@ -147,8 +150,9 @@ TEST_CASE("what cannot be measured or written is refused before a measurement, a
       {"-o /proc/none/table", 1, "cannot write /proc/none/table: No such file or directory; name a file"},
       {"-o " + table + " --results " + base + "/./table", 1, "two of the output files are the same file"},
       {"-o " + base + "/new --header " + base + "/other/../new", 1, "two of the output files are the same file"},
-      {"--max 4 -o " + table, 2, "--max: 4 is not a size of 8 bytes or more, such as 32MiB"},
-      {"--max -1 -o " + table, 2, "--max: -1 is not a size of 8 bytes or more"},
+      {"--max 4 -o " + table, 2, "--max: 4 is not a size from 8 bytes to 1024 GiB, such as 32MiB"},
+      {"--max 8EiB -o " + table, 2, "--max: 9223372036854775808 is not a size from 8 bytes to 1024 GiB"},
+      {"--max -1 -o " + table, 2, "--max: -1 is not a size from 8 bytes to 1024 GiB"},
       {"-s 0 -o " + table, 2, "--seconds: 0 is not a positive number of seconds"},
       {"-s nan -o " + table, 2, "--seconds: nan is not a positive number of seconds"}};
   for (auto const& one : cases) {
@@ -163,6 +167,32 @@ TEST_CASE("what cannot be measured or written is refused before a measurement, a
   CHECK(read_file(base + "/thesis.txt") == "chapter 1");
   CHECK(fs::is_fifo(base + "/pipe"));
   CHECK(std::distance(fs::directory_iterator(at.path()), fs::directory_iterator()) == 3);
+}
+
+TEST_CASE("times of a busy machine do not replace the table that programs find, unless told so") {
+  temporary_folder const at;
+  std::string const base = at.path().string(), usual = base + "/tutti/tuning";
+  fs::create_directories(base + "/tutti");
+  std::ofstream(usual) << tuning_version << "\ncommand an earlier one\n";
+  std::atomic<bool> ends = false;
+  std::vector<std::jthread> others;
+  for (unsigned i = 0; i < 1 + std::thread::hardware_concurrency() / 4; ++i)
+    others.emplace_back([&] {
+      while (!ends) {
+      }
+    });
+  std::string const tune = "env XDG_CONFIG_HOME=" + base + " " + TUTTI_TUNE + " -r 2 -c barrier -s 2";
+  command careful(tune);
+  CHECK(careful.wait() == 1);
+  CAPTURE(careful.output);
+  CHECK(careful.said("so the times may mislead, and " + usual + " stays as it is; the table is in " + usual + ".busy"));
+  CHECK(read_file(usual) == std::string(tuning_version) + "\ncommand an earlier one\n");
+  CHECK(parse_table(read_file(usual + ".busy").value(), "table").machine == this_machine());
+  command told(tune + " --even-if-busy");
+  CHECK(told.wait() == 0);
+  CHECK(told.said("wrote " + usual));
+  CHECK(parse_table(read_file(usual).value(), "table").machine == this_machine());
+  ends = true;
 }
 
 TEST_CASE("a symbolic link to the table stays one") {

@@ -86,31 +86,47 @@ double median(Numbers values) {
   return *middle;
 }
 
+// The time of a measurement in nanoseconds: a contestant's block takes about `block`, and no block starts `limit` after `began`, by the
+// clock of rank 0.
+struct pace {
+  double block = 0;
+  std::int64_t began = 0;
+  double limit = std::numeric_limits<double>::infinity();
+};
+
+inline constexpr int blocks_of_contest = 30;  // about so many, because most contestants drop out
+
 // Runs contests. The field gives all ranks the same times, so they drop the same contestants.
 template <class Transport, class Field>
 class referee {
  public:
-  // `block`: the approximate duration of a contestant's block in nanoseconds.
-  referee(tutti::communicator<Transport>& comm, Field& field, memories const& memory, double block)
-      : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.engine().transport().crowded()) {}
+  referee(tutti::communicator<Transport>& comm, Field& field, memories const& memory, pace const& time)
+      : comm_(comm), field_(field), memory_(memory), time_(time), crowded_(comm.engine().transport().crowded()) {}
 
+  // Empty if the time is up.
   std::vector<result> hold(contest const& t) {
     std::vector<contestant> all = contestants(t);
+    in_time_ = ended_;                                               // without repetitions until all have raced once
     for (contestant& c : all) race(t, c, t.bytes <= 65536 ? 3 : 1);  // the first calls touch memory
     drop(t, all, 8);
     for (contestant& c : all) c.own = c.shared = {};
+    in_time_ = ended_ + 2 * blocks_of_contest * time_.block;
     // One block that the system disturbed must not drop a contestant, so nobody is dropped after the first.
     static constexpr double margins[] = {never, 2, 1.4, 1.25, 1.15, 1.1};
     for (double const margin : margins) {
       for (contestant& c : all)
-        if (!c.out) race(t, c, static_cast<int>(std::clamp(block_ / c.wall, 1.0, 1.0 * max_samples)));
+        if (!c.out) race(t, c, static_cast<int>(std::clamp(time_.block / c.wall, 1.0, 1.0 * max_samples)));
+      if (is_late()) return {};
       drop(t, all, margin);
+      if (ended_ > in_time_) break;  // other programs make it slow
     }
     std::vector<result> out;
     for (contestant const& c : all)
       if (!c.own.alone.empty()) out.push_back(result_of(t, c));
     return out;
   }
+  bool is_late() const { return ended_ > time_.limit; }
+  disturbance const& seen() const { return seen_; }
 
  private:
   struct blocks {
@@ -177,16 +193,33 @@ class referee {
     if (kind_matters(t)) c.wall += race_in(t, c, memory_.shared, c.shared, samples);
   }
   double race_in(contest const& t, contestant const& c, arrays const& memory, blocks& to, int samples) {
-    laps const alone = run_alone(t, c, memory, samples), in_a_row = run_in_a_row(t, c, memory, samples);
+    laps const alone = undisturbed([&] { return run_alone(t, c, memory, samples); }),
+               in_a_row = undisturbed([&] { return run_in_a_row(t, c, memory, samples); });
     to.alone.push_back(median(alone.slowest));
     to.in_a_row.push_back(median(in_a_row.slowest));
-    return (alone.wall + in_a_row.wall) / samples;
+    return (alone.notes.wall + in_a_row.notes.wall) / samples;
+  }
+
+  // The laps of a block, which is repeated if another program had the core of a rank for long. Ranks that share cores take them from
+  // each other.
+  template <class Block>
+  laps undisturbed(Block const& run) {
+    static constexpr int most_tries = 3;
+    for (int tries = 1;; ++tries) {
+      if (is_late()) return {{0}};
+      laps out = run();
+      ended_ = out.notes.ended;
+      if (crowded_) return out;
+      bool const disturbed = out.notes.lost > 0.1;
+      seen_ += {1, disturbed ? std::size_t{1} : 0};
+      if (!disturbed || tries == most_tries || ended_ > in_time_) return out;
+    }
   }
 
   laps run_alone(contest const& t, contestant const& c, arrays const& memory, int samples) {
     bool const only_root = t.what == tutti::collective::broadcast || t.what == tutti::collective::scatter;
     std::vector<double> own;
-    std::int64_t const began = now();
+    stop_watch const watch;
     for (int i = 0; i < samples; ++i) {
       // Applications write their inputs before a call. Inputs that are in a peer's cache already would give better times.
       if (!only_root || comm_.rank() == 0) std::ranges::fill(input(t, memory), static_cast<float>(i & 3));
@@ -194,14 +227,14 @@ class referee {
       call(comm_, t, memory, options_of(c));
       own.push_back(static_cast<double>(now() - start));
     }
-    return field_.finish(own, static_cast<double>(now() - began));
+    return field_.finish(own, watch.notes(time_.began));
   }
   // Its times are the means of some calls each.
   laps run_in_a_row(contest const& t, contestant const& c, arrays const& memory, int samples) {
     int const parts = std::min(samples, 16);
     std::vector<double> own;
-    std::int64_t const start = field_.start();
-    std::int64_t before = start;
+    stop_watch const watch;
+    std::int64_t before = field_.start();
     for (int part = 0; part < parts; ++part) {
       int const calls = samples * (part + 1) / parts - samples * part / parts;
       for (int i = 0; i < calls; ++i) call(comm_, t, memory, options_of(c));
@@ -209,7 +242,7 @@ class referee {
       own.push_back(static_cast<double>(after - before) / calls);
       before = after;
     }
-    return field_.finish(own, static_cast<double>(before - start));
+    return field_.finish(own, watch.notes(time_.began));
   }
   static tutti::options options_of(contestant const& c) { return {.algorithm = c.algorithm, .protocol = c.how}; }
 
@@ -228,8 +261,11 @@ class referee {
   tutti::communicator<Transport>& comm_;
   Field& field_;
   memories const& memory_;
-  double block_;
+  pace time_;
   bool crowded_;
+  double ended_ = 0;    // the last block, in nanoseconds since the measurement began
+  double in_time_ = 0;  // when the contest should end
+  disturbance seen_{};
 };
 
 }  // namespace tuning

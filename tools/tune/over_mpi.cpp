@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "../command_line.hpp"
+#include "busy.hpp"
 #include "contest.hpp"
 #include "session.hpp"
 #include "tutti/core/file.hpp"
@@ -32,28 +33,58 @@ class mpi_field {
     MPI_Barrier(MPI_COMM_WORLD);
     return now();
   }
-  laps finish(std::vector<double> own, double wall) {
+  laps finish(std::vector<double> own, block_notes const& notes) {
+    own.push_back(notes.lost);
     MPI_Allreduce(MPI_IN_PLACE, own.data(), static_cast<int>(own.size()), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Bcast(&wall, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    return {std::move(own), wall};
+    double of_main[] = {notes.wall, notes.ended};
+    MPI_Bcast(of_main, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    double const lost = own.back();
+    own.pop_back();
+    return {std::move(own), {of_main[0], of_main[1], lost}};
   }
 };
 
+// The ranks of rank 0's node, and their cores.
+class node {
+ public:
+  node() {
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &ranks_);
+    MPI_Allreduce(MPI_IN_PLACE, &cores_, sizeof cores_, MPI_BYTE, MPI_BOR, ranks_);
+  }
+  node(node const&) = delete;
+  node& operator=(node const&) = delete;
+  ~node() { MPI_Comm_free(&ranks_); }
+
+  cpu_set_t const& cores() const { return cores_; }
+  // Called by all ranks.
+  double own_seconds() const {
+    double out = tuning::own_seconds();
+    MPI_Allreduce(MPI_IN_PLACE, &out, 1, MPI_DOUBLE, MPI_SUM, ranks_);
+    return out;
+  }
+
+ private:
+  MPI_Comm ranks_ = MPI_COMM_NULL;
+  cpu_set_t cores_ = tutti::detail::usable_cores();
+};
+
 template <class Transport>
-std::vector<result> measure(settings const& s, tutti::communicator<Transport>& comm) {
+std::vector<result> measure(settings const& s, tutti::communicator<Transport>& comm, disturbance& seen) {
   std::vector<contest> const all = contests(s);
-  std::int64_t const began = now();
+  pace const time = pace_of(s, all.size());
   std::size_t floats = 1;
   for (contest const& t : all) floats = std::max(floats, t.max_floats());
   std::vector<float> first(floats), second(floats);
   memories const memory{{first, second}, {}};
   mpi_field field;
-  referee judge(comm, field, memory, block_time(s, all.size()));
+  referee judge(comm, field, memory, time);
   std::vector<result> out;
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (result const& r : judge.hold(all[i])) out.push_back(r);
-    if (comm.rank() == 0) show_progress(all[i], i + 1, all.size(), static_cast<double>(now() - began) * 1e-9);
+    if (judge.is_late()) break;
+    if (comm.rank() == 0) show_progress(all[i], i + 1, all.size(), static_cast<double>(now() - time.began) * 1e-9);
   }
+  seen = judge.seen();
   return out;
 }
 
@@ -65,28 +96,32 @@ std::vector<tutti::detail::rule> rules_for(tutti::detail::reach memory, settings
   return out;
 }
 
-// Called by all ranks.
-void tune(settings& s, tutti::communicator<tutti::hierarchical>& comm, std::string const& program) {
+// Called by all ranks. Returns the exit code.
+int tune(settings& s, tutti::communicator<tutti::hierarchical>& comm) {
   s.ranks = {comm.size()};
   bool const writes = comm.is_main();
   std::optional<drafts> files;
   tutti::detail::owned_table table;
   if (writes) {
-    auto there = table_at(s.output);
-    table = there ? *std::move(there) : built_in_table();
     files.emplace(s);
+    table = table_to_update(s);
+    warn_if_busy(s);
     fmt::print("{}\n", topology_of(comm).text());
   }
   tutti::detail::node_map const& nodes = comm.engine().transport().nodes();
   std::vector<result> results;
+  disturbance seen;
+  node const own_node;
+  other_programs const others(own_node.cores(), own_node.own_seconds());
   if (nodes.count() > 1) {
-    results = measure(s, comm);
+    results = measure(s, comm, seen);
   } else {
     auto flat = tutti::from_mpi();  // without shared memory
-    results = measure(s, flat);
+    results = measure(s, flat, seen);
   }
-  if (!writes) return;
-  table.links = comm.engine().tuned.table().links;
+  double const share = others.share(own_node.own_seconds());
+  if (!writes) return 0;
+  results = complete(s, std::move(results));
   std::vector<result> one_level;
   std::ranges::copy_if(results, std::back_inserter(one_level),
                        [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
@@ -95,10 +130,20 @@ void tune(settings& s, tutti::communicator<tutti::hierarchical>& comm, std::stri
     auto const over = nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered;
     put_before(table.rules, rules_for(over, s, results));
   }
-  table.command = commands_of(table.command, command_of(s, fmt::format("mpirun -n {} {}", comm.size(), program)));
+  // Those that were not measured are those of the table itself.
+  sign(table, comm.engine().tuned.table().links, command_of(s, fmt::format("mpirun -n {} {}", comm.size(), s.program)));
   if (files->times) files->times->commit(csv(results));
-  files->table.commit(to_text(table.view()));
-  fmt::print("wrote {}\n", s.output);
+  return write_table(s, files->table, to_text(table.view()), busyness(share, seen));
+}
+
+// The path, if there is a table that is kept.
+std::string kept_table(std::string const& path) {
+  try {
+    auto const there = table_at(path);
+    return there && is_of_this_machine(*there) ? path : "";
+  } catch (tutti::error const&) {
+    return {};
+  }
 }
 
 // Calls f(). Ends all ranks if it throws; the others would wait for this one, and its communicator for them.
@@ -126,7 +171,9 @@ int main(int argc, char** argv) {
     ::unsetenv("TUTTI_ALGORITHM");
     ::setenv("TUTTI_TOPOLOGY", "measure", 1);
     // Contests name their algorithms. For two_level, the existing table chooses the algorithms of the parts.
-    ::setenv("TUTTI_TUNING", tutti::detail::read_file(s.output) ? s.output.c_str() : "", 1);
+    ::setenv("TUTTI_TUNING", kept_table(s.output).c_str(), 1);
+    s.program = app.get_name();
+    int code = 0;
     or_abort(app.get_name(), [&] {
       auto comm = tutti::from_mpi<tutti::hierarchical>();
       if (comm.size() < 2)
@@ -134,8 +181,8 @@ int main(int argc, char** argv) {
             {.code = tutti::error_code::bad_argument,
              .what = "there is only one rank, so there is nothing to measure",
              .way_out = "start it under the launcher of the MPI that it was built for: mpirun -n 4 ..."});
-      or_abort(app.get_name(), [&] { tune(s, comm, app.get_name()); });
+      or_abort(app.get_name(), [&] { code = tune(s, comm); });
     });
-    return 0;
+    return code;
   });
 }

@@ -3,14 +3,19 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -18,18 +23,22 @@
 #include <fmt/ranges.h>
 
 #include "contest.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/tune/find.hpp"
 
 namespace tuning {
 
-inline constexpr std::size_t min_bytes = 8;  // of a message
+inline constexpr std::size_t min_bytes = 8, max_bytes = std::size_t{1} << 40;  // of a message
 
 struct settings {
   std::vector<int> ranks{2, 4, 8};
   std::vector<std::string> collectives;
   std::size_t max = std::size_t{32} << 20;
   double seconds = 90;
+  double spare_seconds = 10;  // beyond twice that, so that a short measurement has the time for each contest
   std::string output = tutti::detail::usual_tuning_path(), header, results;
+  bool even_if_busy = false;
+  std::string program = "tutti-tune";
 };
 
 inline void add_options(CLI::App& app, settings& s) {
@@ -41,13 +50,17 @@ inline void add_options(CLI::App& app, settings& s) {
   app.add_option("--max", s.max, "the largest message, such as 32MiB")
       ->transform(CLI::AsSizeValue(false))
       ->check([](std::string const& text) {
-        bool const is_number = text.size() < 19 && text.find_first_not_of("0123456789") == text.npos;
-        return is_number && std::stoull(text) >= min_bytes
+        std::uint64_t bytes = 0;
+        auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+        bool const is_size = trouble == std::errc{} && end == text.data() + text.size();
+        return is_size && bytes >= min_bytes && bytes <= max_bytes
                    ? ""
-                   : fmt::format("{} is not a size of {} bytes or more, such as 32MiB", text, min_bytes);
+                   : fmt::format("{} is not a size from {} bytes to {} GiB, such as 32MiB", text, min_bytes,
+                                 max_bytes >> 30);
       })
       ->capture_default_str();
-  app.add_option("-s,--seconds", s.seconds, "approximate duration in seconds")
+  app.add_option("-s,--seconds", s.seconds,
+                 "approximate duration in seconds; on a busy machine, up to twice that and 10 s more")
       ->check([](std::string const& text) {
         double const seconds = std::strtod(text.c_str(), nullptr);
         return seconds > 0 && std::isfinite(seconds)
@@ -58,6 +71,7 @@ inline void add_options(CLI::App& app, settings& s) {
   app.add_option("-o,--output", s.output,
                  "the table to write; programs find it at the default path, others through TUTTI_TUNING")
       ->capture_default_str();
+  app.add_flag("--even-if-busy", s.even_if_busy, "write to the default path although other programs use the machine");
   app.add_option("--results", s.results, "also write all times to this file as CSV");
 }
 
@@ -77,9 +91,34 @@ inline std::vector<contest> contests(settings const& s) {
   return out;
 }
 
-// The approximate duration of a contest's block in nanoseconds.
-inline double block_time(settings const& s, std::size_t contests) {
-  return s.seconds * 1e9 / static_cast<double>(contests) / 30;
+// Of a measurement that begins now.
+inline pace pace_of(settings const& s, std::size_t contests) {
+  return {s.seconds * 1e9 / static_cast<double>(contests) / blocks_of_contest, now(),
+          (2 * s.seconds + s.spare_seconds) * 1e9};
+}
+
+// Without the results of a collective and number of ranks whose larger messages the time did not suffice for: a rule for the largest
+// would not be known. Throws error if none are left.
+inline std::vector<result> complete(settings const& s, std::vector<result> results) {
+  std::set<std::pair<int, tutti::collective>> cut;
+  for (contest const& t : contests(s))
+    if (std::ranges::none_of(results, [&](result const& r) {
+          return r.of.what == t.what && r.of.ranks == t.ranks && r.of.bytes == t.bytes;
+        }))
+      cut.emplace(t.ranks, t.what);
+  if (cut.empty()) return results;
+  std::string names;
+  for (auto const& [ranks, what] : cut)
+    names += fmt::format("{}{} of {} ranks", names.empty() ? "" : ", ", name(what), ranks);
+  std::erase_if(results, [&](result const& r) { return cut.contains({r.of.ranks, r.of.what}); });
+  constexpr std::string_view way_out = "run it again when the machine is idle, or with a larger --seconds";
+  if (results.empty())
+    throw tutti::error({.code = tutti::error_code::timeout,
+                        .what = "the time did not suffice to measure anything",
+                        .way_out = std::string(way_out)});
+  fmt::print(stderr, "{}: the time did not suffice, and the table is left as it is for {}; {}\n", s.program, names,
+             way_out);
+  return results;
 }
 
 inline void show_progress(contest const& t, std::size_t done, std::size_t all, double seconds) {

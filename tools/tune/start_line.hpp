@@ -7,9 +7,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <new>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <vector>
 
 #include "tutti/core/wait.hpp"
@@ -41,17 +43,64 @@ inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_e
 inline constexpr int max_ranks = 64;
 inline constexpr int max_samples = 256;
 
+// What a rank notes of a block, beside the times of its samples; in nanoseconds.
+struct block_notes {
+  double wall = 0;   // duration of all samples
+  double ended = 0;  // since the measurement began
+  double lost = 0;   // the share of `wall` in which others had the core of the rank
+};
+
+// What a rank notes of a block that begins with the construction of this object.
+class stop_watch {
+ public:
+  block_notes notes(std::int64_t measurement_began) const {
+    std::int64_t const ended = now();
+    double const wall = static_cast<double>(ended - began_);
+    // A rank that sleeps gives its core away itself.
+    bool const was_taken = switches() > switches_;
+    double const worked = static_cast<double>(core_time() - worked_);
+    return {wall, static_cast<double>(ended - measurement_began), was_taken ? std::max(0.0, 1 - worked / wall) : 0};
+  }
+
+ private:
+  static long switches() {
+    rusage used{};
+    ::getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nivcsw;
+  }
+  static std::int64_t core_time() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  }
+
+  long switches_ = switches();
+  std::int64_t worked_ = core_time(), began_ = now();
+};
+
+// How often other programs took a core from the ranks, where each rank has one.
+struct disturbance {
+  std::size_t blocks = 0, disturbed = 0;
+
+  disturbance& operator+=(disturbance const& other) {
+    blocks += other.blocks;
+    disturbed += other.disturbed;
+    return *this;
+  }
+};
+
 struct start_line {
   alignas(64) std::atomic<std::int64_t> arrived{0};
   alignas(64) std::atomic<std::int64_t> start{0};
-  alignas(64) double wall = 0;  // duration of the block at rank 0
+  alignas(64) block_notes notes[max_ranks] = {};
   double times[max_ranks][max_samples] = {};
 };
 
-// The times of a block: each sample's at the slowest rank, and the duration of all samples at rank 0.
+// The times of a block: each sample's at the slowest rank, the times of rank 0, and the greatest loss of any rank. All ranks get the
+// same.
 struct laps {
   std::vector<double> slowest;
-  double wall = 0;
+  block_notes notes{};
 };
 
 // Ranks that share memory. The last rank to arrive sets a start a little in the future, so that ranks that learn of it late still start
@@ -75,14 +124,16 @@ class shared_field {
     return last_ = start;
   }
 
-  laps finish(std::vector<double> const& own, double wall) {
+  laps finish(std::vector<double> const& own, block_notes const& notes) {
     std::ranges::copy(own, line_.times[rank_]);
-    if (rank_ == 0) line_.wall = wall;
+    line_.notes[rank_] = notes;
     start();
     // No rank writes its next time before all ranks have reached the next start, and so have read these.
-    laps out{std::vector<double>(own.size()), line_.wall};
-    for (int r = 0; r < ranks_; ++r)
+    laps out{std::vector<double>(own.size()), line_.notes[0]};
+    for (int r = 0; r < ranks_; ++r) {
+      out.notes.lost = std::max(out.notes.lost, line_.notes[r].lost);
       for (std::size_t i = 0; i < own.size(); ++i) out.slowest[i] = std::max(out.slowest[i], line_.times[r][i]);
+    }
     return out;
   }
 

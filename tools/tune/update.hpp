@@ -33,6 +33,45 @@ inline std::optional<tutti::detail::owned_table> table_at(std::string const& pat
   return tutti::detail::parse_table(*text, path);
 }
 
+inline bool is_of_this_machine(tutti::detail::owned_table const& table) {
+  return table.machine.empty() || table.machine == tutti::detail::this_machine();
+}
+
+// The table in this file, if it is of this machine and can be read; else the built-in one.
+inline tutti::detail::owned_table table_to_update(settings const& s) {
+  try {
+    if (auto there = table_at(s.output)) {
+      if (is_of_this_machine(*there)) return *std::move(there);
+      fmt::print(stderr, "{}: replaces the table of another machine, {}\n", s.program, there->machine);
+    }
+  } catch (tutti::error const& e) {
+    fmt::print(stderr, "{}: {}; the table is replaced, and any limits for devices that it contained are lost\n",
+               s.program, e.happened());
+  }
+  return built_in_table();
+}
+
+// The commands that gave the rules of a table, each once, the latest last.
+inline std::string commands_of(std::string_view before, std::string const& now) {
+  std::string out;
+  while (!before.empty()) {
+    std::string_view const one = before.substr(0, before.find("; "));
+    if (one != now) out += fmt::format("{}; ", one);
+    before.remove_prefix(std::min(before.size(), one.size() + 2));
+  }
+  return out + now;
+}
+
+// Notes what a table is of, and the links that were measured just now.
+inline void sign(tutti::detail::owned_table& table, tutti::detail::link_times const& measured,
+                 std::string const& command) {
+  table.machine = tutti::detail::this_machine();
+  table.date = today();
+  table.command = commands_of(table.command, command);
+  for (tutti::detail::distance const d : tutti::detail::every_distance)
+    if (measured[d].known()) table.links[d] = measured[d];
+}
+
 // Whether both conditions can only hold for ranks that share memory.
 inline bool in_shared_memory(tutti::detail::reach a, tutti::detail::reach b) {
   auto const shares = [](tutti::detail::reach r) {
@@ -63,17 +102,6 @@ inline std::vector<tutti::detail::rule> measured_rules(settings const& s, std::v
     if (r.up_to == tutti::detail::rule::no_limit && r.what != tutti::collective::barrier)
       r.up_to = tutti::detail::rule::size_field(2 * std::size_t{r.measured_at});
   return out;
-}
-
-// The commands that gave the rules of a table, each once, the latest last.
-inline std::string commands_of(std::string_view before, std::string const& now) {
-  std::string out;
-  while (!before.empty()) {
-    std::string_view const one = before.substr(0, before.find("; "));
-    if (one != now) out += fmt::format("{}; ", one);
-    before.remove_prefix(std::min(before.size(), one.size() + 2));
-  }
-  return out + now;
 }
 
 }  // namespace tuning

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,12 +62,17 @@ class draft {
     return problem ? path : file.string();
   }
 
+  // The text is on the disk before the file gets its name: otherwise a power failure could leave a name without it.
   void write(std::string const& text) const {
     errno = 0;
-    std::ofstream file(here_);
-    file << text;
-    file.close();
-    if (!file) fail();
+    std::FILE* const file = std::fopen(here_.c_str(), "w");
+    if (file == nullptr) fail();
+    bool const written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0 &&
+                         ::fsync(::fileno(file)) == 0;
+    int const reason = errno;
+    if (std::fclose(file) == 0 && written) return;
+    if (!written) errno = reason;
+    fail();
   }
   [[noreturn]] void fail() const {
     std::string const why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
