@@ -43,13 +43,35 @@ TEST_CASE("tutti-sim list has a line for each algorithm") {
 }
 
 TEST_CASE("tutti-sim cost prints the closed forms") {
-  CHECK(has(printed("cost ring -r 4" + simple), "ring 4 6 1.500 0.750 8.25 s\n"));
-  CHECK(has(printed("cost recursive_doubling -r 8" + simple), "recursive_doubling 8 3 3.000 3.000 9.00 s\n"));
-  CHECK(has(printed("cost binomial_tree -c broadcast -r 8" + simple), "binomial_tree 8 3 3.000 0.000 6.00 s\n"));
+  CHECK(has(printed("cost ring -r 4" + simple), "ring 4 6 1.500 0.750 8.25 s 8.25 s\n"));
+  CHECK(has(printed("cost recursive_doubling -r 8" + simple), "recursive_doubling 8 3 3.000 3.000 9.00 s 9.00 s\n"));
+  CHECK(has(printed("cost binomial_tree -c broadcast -r 8" + simple), "binomial_tree 8 3 3.000 0.000 6.00 s 6.00 s\n"));
+}
+
+TEST_CASE("tutti-sim cost prints what its formula gives, and beside it the time with the gap, slices and nodes") {
+  std::string const text = printed("cost one_shot -r 4 -b 1000 --alpha 1 --beta 1e-3 --gamma 1e-3 --gap 1");
+  CHECK(has(text, "for 1000 bytes, alpha 1 s, beta 0.001 s/byte, gamma 0.001 s/byte."));
+  CHECK(has(text, "the gap (1 s)"));
+  CHECK(has(text, "one_shot 4 1 3.000 3.000 7.00 s 9.00 s\n"));
+  CHECK(has(printed("cost ring -r 3 -c broadcast -s 500" + simple), " 4.00 s 3.50 s\n"));
+}
+
+TEST_CASE("the messages of a barrier are empty, and numbers of ranks have commas") {
+  std::string const text = printed("cost dissemination -c barrier -r 2,8 --alpha 1 --beta 1 --gap 0");
+  CHECK(has(text, "dissemination 2 1 1.000 1.000 1.00 s 1.00 s\n"));
+  CHECK(has(text, "dissemination 8 3 3.000 3.000 3.00 s 3.00 s\n"));
+  CHECK(has(printed("simulate dissemination -c barrier -r 8 --alpha 1 --beta 1 --gap 0"), "dissemination 3.00 s\n"));
+  for (std::string const command : {"cost", "simulate"}) {
+    CHECK(has(printed(command + " -r 2,4 ring"), "\nring "));
+    CHECK(has(printed(command + " -r 2 8 ring", 1),
+              "\"8\" is not an algorithm; write numbers of ranks with commas: -r 2,8"));
+    CHECK(has(printed(command + " all -c barrier -b 8", 1), "the messages of a barrier are empty; leave out --bytes"));
+    CHECK(has(printed(command + " all -c barrier -s 8", 1), "the messages of a barrier are empty; leave out --slice"));
+  }
 }
 
 TEST_CASE("tutti-sim simulate gives the exact times of slices that overlap, and of nodes") {
-  CHECK(has(printed("simulate ring recursive_doubling -r 2 4" + simple),
+  CHECK(has(printed("simulate ring recursive_doubling -r 2,4" + simple),
             "ring 3.50 s 8.25 s\nrecursive_doubling 3.00 s 6.00 s\n"));
   CHECK(has(printed("simulate ring -c broadcast -r 3" + simple), "ring 4.00 s\n"));
   CHECK(has(printed("simulate ring -c broadcast -r 3 -s 500" + simple), "ring 3.50 s\n"));
@@ -71,7 +93,7 @@ TEST_CASE("tutti-sim verify counts the cases, and its exit code is 1 for a sched
 }
 
 TEST_CASE("tutti-sim simulate succeeds if it can simulate some cases, and names the others") {
-  std::string const some = printed("simulate ring -b 1GiB -s 1 -r 1 8");
+  std::string const some = printed("simulate ring -b 1GiB -s 1 -r 1,8");
   CHECK(has(some, "\nring, 8 ranks: "));
   CHECK(!has(some, "ring, 1 ranks: "));
   CHECK(has(printed("simulate ring -b 1GiB -s 1 -r 8", 1), "\nring, 8 ranks: "));

@@ -34,19 +34,20 @@ struct machine_arguments {
   std::string named;
   enclosure node{.ranks = 0};
   std::vector<int> nodes{};
+  std::vector<CLI::Option*> sizes{};  // of messages
   model machine{.alpha = 3.64e-6, .beta = 4e-11, .gamma = 1e-11, .gap = 1e-7};
 };
 
 inline void machine_options(CLI::App& to, machine_arguments& a) {
   to.add_option("algorithm", a.algorithms, "algorithms, or all")->capture_default_str();
   to.add_option("-c,--collective", a.what, "the collective")->capture_default_str();
-  to.add_option("-r,--ranks", a.ranks, "numbers of ranks")->capture_default_str();
-  to.add_option("-b,--bytes", a.bytes, "size of the message, such as 8, 64KiB, 1GiB")
-      ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false));
-  to.add_option("-s,--slice", a.slice, "largest slice in bytes; 0: messages are not sliced")
-      ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false));
+  to.add_option("-r,--ranks", a.ranks, "numbers of ranks, such as 2,8")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // an algorithm may follow
+      ->capture_default_str();
+  a.sizes = {to.add_option("-b,--bytes", a.bytes, "size of the message, such as 8, 64KiB, 1GiB; a barrier has none"),
+             to.add_option("-s,--slice", a.slice, "largest slice in bytes; 0: messages are not sliced")};
+  for (auto* const size : a.sizes) size->capture_default_str()->transform(CLI::AsSizeValue(false));
   to.add_option("--root", a.root, "the root, if the collective has one")->capture_default_str();
   std::vector<CLI::Option*> times{
       to.add_option("--alpha", a.machine.alpha, "seconds per message"),
@@ -72,7 +73,14 @@ inline void machine_options(CLI::App& to, machine_arguments& a) {
 }
 
 inline void check(machine_arguments& a) {
-  collective_named(a.what);
+  if (collective_named(a.what) == tutti::collective::barrier) {
+    for (auto const* const size : a.sizes)
+      if (size->count() > 0) refuse("the messages of a barrier are empty", "leave out " + size->get_name());
+    a.bytes = 0;
+  }
+  for (std::string const& one : a.algorithms)
+    if (!one.empty() && one.find_first_not_of("0123456789") == one.npos)
+      refuse(fmt::format("\"{}\" is not an algorithm", one), "write numbers of ranks with commas: -r 2,8");
   for (int const p : a.ranks) check_ranks(p, a.root);
   model& m = a.machine;
   enclosure& node = a.node;
@@ -159,12 +167,17 @@ inline void cost_command(machine_arguments a) {
   check(a);
   std::vector<served> const rows = chosen(a.algorithms, a.what);
   fmt::print(
-      "T = hops * alpha + sent * bytes * beta + combined * bytes * gamma\n\n{:<20}{:>8}{:>8}{:>10}{:>10}{:>14}\n",
-      a.what, "ranks", "hops", "sent", "combined", "T");
+      "T = hops * alpha + sent * bytes * beta + combined * bytes * gamma, for {:.0f} bytes, alpha {:g} s, beta {:g} "
+      "s/byte, gamma {:g} s/byte.\nThe simulated time has the gap ({:g} s), slices and nodes as well, and less where "
+      "the "
+      "longest paths of the three terms differ.\n\n{:<20}{:>8}{:>8}{:>10}{:>10}{:>14}{:>14}\n",
+      a.bytes, a.machine.alpha, a.machine.beta, a.machine.gamma, a.machine.gap, a.what, "ranks", "hops", "sent",
+      "combined", "T", "simulated");
   for (served const& x : rows)
     for (int const p : a.ranks) {
       terms const t = terms_of(x.schedule, {p, a.root});
-      fmt::print("{:<20}{:>8}{:>8.0f}{:>10.3f}{:>10.3f}{:>14}\n", name(x.id), p, t.hops, t.sent, t.combined,
+      fmt::print("{:<20}{:>8}{:>8.0f}{:>10.3f}{:>10.3f}{:>14}{:>14}\n", name(x.id), p, t.hops, t.sent, t.combined,
+                 time_text(t.seconds(a.bytes, a.machine)),
                  time_text(predict(x.schedule, {p, a.root}, {a.bytes, a.slice}, a.machine)));
     }
 }
