@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads flight records and finds the ranks that are behind; joins traces and draws them.
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,9 +62,10 @@ void draw(std::vector<record::source> const& traces, std::string const& to, doub
   fmt::print("drew {:.3g} ms of {} lanes to {}\n", drawn.milliseconds, drawn.lanes, to);
 }
 
-// CLI::NonNegativeNumber, whose error names the largest double.
+// CLI::NonNegativeNumber, whose error names the largest double, takes nan.
 std::string objection_to_time(std::string text) {
-  return CLI::NonNegativeNumber(text).empty() ? "" : fmt::format("{} is not a number of milliseconds, 0 or more", text);
+  bool const is_time = CLI::NonNegativeNumber(text).empty() && std::isfinite(std::strtod(text.c_str(), nullptr));
+  return is_time ? "" : fmt::format("{} is not a number of milliseconds, 0 or more", text);
 }
 
 }  // namespace

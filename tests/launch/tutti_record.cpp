@@ -143,7 +143,8 @@ TEST_CASE("a picture cannot begin after the end, has room for the last label, an
 }
 
 TEST_CASE("a wrong command line ends with 2, work that fails with 1") {
-  for (char const* const wrong : {"", " show", " draw trace", " show --wrong record", " print record"}) {
+  for (char const* const wrong : {"", " show", " draw trace", " draw trace -o picture --length nan",
+                                  " draw trace -o picture --begin inf", " show --wrong record", " print record"}) {
     command c(tool + wrong);
     CAPTURE(wrong);
     CHECK(c.wait() == 2);
@@ -200,6 +201,7 @@ TEST_CASE("what cannot be read or written is reported with the reason") {
   } const cases[] = {
       {"show /no/such/record", "cannot read /no/such/record: No such file or directory"},
       {"show " + at.path().string(), ": Is a directory"},
+      {"show /dev/zero", "cannot read /dev/zero: it is a device; name a file or a pipe"},
       {"join " + trace + " -o /no/such/folder", "cannot write \"/no/such/folder\": No such file or directory"},
       {"join " + trace + " -o /dev/full", "cannot write \"/dev/full\": No space left on device"}};
   for (auto const& one : cases) {
@@ -208,6 +210,9 @@ TEST_CASE("what cannot be read or written is reported with the reason") {
     CHECK(c.wait() == 1);
     CHECK(c.said(one.sentence));
   }
+  command endless("sh -c 'yes | " + tool + " show /dev/stdin'");
+  CHECK(endless.wait() == 1);
+  CHECK(endless.said("/dev/stdin is "));
   command full("sh -c '" + tool + " show " + flight + " >/dev/full'");
   CHECK(full.wait() == 1);
   CHECK(full.said("tutti-record: cannot write the output: No space left on device"));

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,17 +25,26 @@ struct source {
   std::string name, text;
 };
 
-// Traces of long runs are large, and some files, such as /dev/zero, have no end.
+// Traces of long runs are large, and some pipes have no end.
 inline constexpr std::size_t max_bytes = std::size_t{4} << 30;
+
+// Whether it begins as a record or a trace does.
+inline bool may_be_json(std::string_view text) {
+  std::size_t const first = text.find_first_not_of(" \t\r\n");
+  return text.empty() || (first != text.npos && (text[first] == '{' || text[first] == '['));
+}
 
 inline source read(std::string const& path) {
   struct closing {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::unique_ptr<std::FILE, closing> const file(std::fopen(path.c_str(), "rb"));
+  struct stat kind{};
+  if (file && ::fstat(::fileno(file.get()), &kind) == 0 && (S_ISCHR(kind.st_mode) || S_ISBLK(kind.st_mode)))
+    throw std::runtime_error(fmt::format("cannot read {}: it is a device; name a file or a pipe", path));
   std::string text;
   char part[65536];
-  for (std::size_t n = 1; file && n > 0 && text.size() <= max_bytes; text.append(part, n))
+  for (std::size_t n = 1; file && n > 0 && text.size() <= max_bytes && may_be_json(text); text.append(part, n))
     n = std::fread(part, 1, sizeof part, file.get());
   bool const too_large = text.size() > max_bytes;
   if (!file || std::ferror(file.get()) != 0 || too_large)
