@@ -32,6 +32,8 @@
 
 namespace {
 
+using namespace launcher;
+
 // Opens 0, 1 and 2 where they are closed. Otherwise the next pipe would become the standard input, output or error of ranks.
 void complete_standard_files() {
   for (int const file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

@@ -400,6 +400,32 @@ TEST_CASE("signals reach every rank") {
   CHECK(c.wait() == 128 + SIGTERM);
 }
 
+TEST_CASE("ranks that are stopped end, too") {
+  for (int const number : {SIGHUP, SIGINT, SIGTERM}) {
+    CAPTURE(number);
+    temporary_folder const at;
+    std::string const file = at.path() / "process.";
+    command c(run + "-n 2 sh -c 'echo $$ >" + file + "$TUTTI_RANK; kill -STOP $$; echo went on'");
+    for (std::string const rank : {"0", "1"}) {
+      REQUIRE(appears(file + rank, "\n"));
+      std::string process;
+      std::ifstream(file + rank) >> process;
+      REQUIRE(appears("/proc/" + process + "/status", "State:\tT"));
+    }
+    c.signal(number);
+    CHECK(c.wait() == 128 + number);
+    CHECK(!c.said("went on"));
+  }
+}
+
+TEST_CASE("a launcher without room for its threads says so" * doctest::skip(sanitized)) {
+  command c("sh -c 'ulimit -v 10000; exec " + run + "-n 1 true'");
+  CHECK(c.wait() == 1);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: cannot start a thread, which writes output: "));
+  CHECK(c.said("; raise the limit of processes (ulimit -u) or of memory (ulimit -v)\n"));
+}
+
 TEST_CASE("no process is left behind") {
   // The sleepers hold the pipe that the command reads, so wait() returns when the last of them is gone.
   SUBCASE("by a job that ends") {

@@ -28,6 +28,8 @@
 #include "signals.hpp"
 #include "tutti/fault/survival.hpp"
 
+namespace launcher {
+
 inline constexpr std::chrono::seconds grace(
     3);  // after a failure, the other ranks have this long to report their own errors
 
@@ -125,13 +127,15 @@ class job {
 
   // -- Signals, and the ends of processes.
 
+  static bool ends(int number) { return number == SIGINT || number == SIGTERM || number == SIGHUP; }
   void read_signals() {
     while (auto const info = signals_.next()) {
       int const number = static_cast<int>(info->ssi_signo);
-      if (number == SIGINT || number == SIGTERM || number == SIGHUP) replace_no_more();
+      if (ends(number)) replace_no_more();
       is_interrupted_ |= number == SIGINT;
       // The terminal has sent its signals to the ranks already.
       if (number != SIGCHLD && info->ssi_code != SI_KERNEL) processes_.send(number);
+      if (ends(number)) processes_.send(SIGCONT);  // those that are stopped hear of it, too
     }
     reap();
   }
@@ -222,6 +226,7 @@ class job {
     bool const again = stage_ == stage::terminating;
     say("{} the ranks that are still running: {}", again ? "killing" : "terminating", processes_.list_running());
     processes_.send(again ? SIGKILL : SIGTERM);
+    processes_.send(SIGCONT);
     stage_ = again ? stage::killing : stage::terminating;
     next_.reset();
     if (!again) next_ = clock_type::now() + termination_time;
@@ -258,3 +263,5 @@ class job {
   bool lacks_room_ = false;                      // for the last process that was to replace another
   bool is_interrupted_ = false, says_lost_output_ = false;
 };
+
+}  // namespace launcher

@@ -11,6 +11,8 @@
 
 #include "tutti/core/shape.hpp"
 
+namespace launcher {
+
 struct options {
   int ranks = 0;
   bool prefix = false;
@@ -41,3 +43,5 @@ inline bool is_limit(std::string const& text) {
   auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   return trouble == std::errc{} && end == text.data() + text.size() && seconds > 0 && seconds <= longest_limit;
 }
+
+}  // namespace launcher

@@ -13,6 +13,8 @@
 #include "say.hpp"
 #include "tutti/fault/survival.hpp"
 
+namespace launcher {
+
 // The exit code of a process, or 128 and the signal that has killed it, as of a shell.
 inline int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 inline std::string describe_end(int status) {
@@ -58,3 +60,5 @@ class outcome {
   bool one_succeeded_ = false;
   bool late_mismatch_ = false;  // noticed when ranks closed their communicators
 };
+
+}  // namespace launcher

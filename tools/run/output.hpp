@@ -14,12 +14,15 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,6 +30,8 @@
 #include <fmt/format.h>
 
 #include "tutti/transport/system/descriptor.hpp"
+
+namespace launcher {
 
 // Writes texts one after another on a thread of its own.
 class background_writer {
@@ -99,6 +104,18 @@ class background_writer {
       [[maybe_unused]] auto const n = ::write(room_.get(), &once, sizeof once);
     }
   }
+  // Throws std::runtime_error.
+  template <class Work>
+  static std::thread start(Work&& work) {
+    try {
+      return std::thread(std::forward<Work>(work));
+    } catch (std::system_error const& e) {
+      throw std::runtime_error(
+          fmt::format("cannot start a thread, which writes output: {}; raise the limit of processes (ulimit -u) or of "
+                      "memory (ulimit -v)",
+                      std::strerror(e.code().value())));
+    }
+  }
   // Returns 0, or the number of the error that keeps the rest from being written.
   static int write_all(int to, std::string_view text) {
     while (!text.empty()) {
@@ -122,7 +139,7 @@ class background_writer {
   std::size_t bytes_ = 0;  // of the texts that wait, and of the one that is being written
   int error_ = 0;          // the first
   bool ends_ = false;
-  std::thread thread_{[this] { run(); }};
+  std::thread thread_ = start([this] { run(); });
 };
 
 // The standard output and the standard error. They have a writer each, or one writer if they are the same file, which keeps lines
@@ -239,3 +256,5 @@ class outputs {
  private:
   std::vector<output> all_;
 };
+
+}  // namespace launcher

@@ -19,6 +19,8 @@
 
 #include <fmt/format.h>
 
+namespace launcher {
+
 using clock_type = std::chrono::steady_clock;
 
 inline constexpr std::chrono::seconds termination_time(5);  // from SIGTERM to SIGKILL
@@ -126,3 +128,5 @@ class processes {
 
   std::vector<one> all_;  // of each rank
 };
+
+}  // namespace launcher

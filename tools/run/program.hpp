@@ -27,6 +27,8 @@
 #include "tutti/launch/place.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
+namespace launcher {
+
 class program {
  public:
   // The program gets this mask of signals, the environment of this process, to which this adds variables about the job, and, without
@@ -133,3 +135,5 @@ class program {
   rlimit files_before_{};  // a rank gets the limit that this process had, which needs more files for the pipes
   tutti::detail::descriptor no_input_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
 };
+
+}  // namespace launcher

@@ -11,6 +11,8 @@
 
 #include "processes.hpp"
 
+namespace launcher {
+
 class restarts {
  public:
   restarts(int ranks, int most) : all_(static_cast<std::size_t>(ranks)), most_(most) {}
@@ -64,3 +66,5 @@ class restarts {
   std::vector<one> all_;  // of each rank
   int most_, planned_ = 0;
 };
+
+}  // namespace launcher

@@ -14,6 +14,8 @@
 
 #include "output.hpp"
 
+namespace launcher {
+
 template <class... T>
 void say(fmt::format_string<T...> format, T&&... values) {
   the_console()
@@ -26,3 +28,5 @@ void say(fmt::format_string<T...> format, T&&... values) {
   say("{}: {}", what, std::strerror(errno));
   std::exit(1);
 }
+
+}  // namespace launcher

@@ -13,6 +13,8 @@
 #include "say.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
+namespace launcher {
+
 class signals {
  public:
   // Threads that start later block these signals, too.
@@ -49,3 +51,5 @@ class signals {
   sigset_t before_{};
   tutti::detail::descriptor file_;
 };
+
+}  // namespace launcher
