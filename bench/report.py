@@ -133,15 +133,24 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
+class NotResults(Exception):
+    """A file that bench/run.py has not written."""
+
+
 def read(files):
     """Groups the records by rows, in the order of the files."""
     rows = {}
     for name in files:
+        number = 0
         with open(name) as lines:
-            for text in lines:
-                r = json.loads(text)
-                key = (name, title(r), r["bytes"]) if r["record"] == "time" else (name, len(rows))
-                rows.setdefault(key, []).append(r)
+            try:
+                for text in lines:
+                    number += 1
+                    r = json.loads(text)
+                    key = (name, title(r), r["bytes"]) if r["record"] == "time" else (name, len(rows))
+                    rows.setdefault(key, []).append(r)
+            except (ValueError, KeyError, TypeError):
+                raise NotResults(f"{name}, line {max(number, 1)} is no result of bench/run.py; name its .jsonl files") from None
     return list(rows.values())
 
 
@@ -231,14 +240,19 @@ def main():
     p.add_argument("--ranking", action="store_true", help="print one table, the smallest ratio first")
     p.add_argument("--output", help="also write plots to this name with .svg and .png appended")
     options = p.parse_args()
-    if options.ranking:
-        print("\n".join(ranking(options.files)))
-    else:
-        table = Table()
-        for records in read(options.files):
-            print("\n".join(table.lines(records)))
-    if options.output:
-        plot(options.files, options.output)
+    try:
+        if options.ranking:
+            print("\n".join(ranking(options.files)))
+        else:
+            table = Table()
+            for records in read(options.files):
+                print("\n".join(table.lines(records)))
+        if options.output:
+            plot(options.files, options.output)
+    except NotResults as e:
+        sys.exit(f"report.py: {e}")
+    except OSError as e:
+        sys.exit(f"report.py: {e.filename or "the output"}: {e.strerror}")
 
 
 if __name__ == "__main__":

@@ -33,3 +33,16 @@ expect 2 "usage: tools/demo" demo --help
 expect 2 "usage: tools/docs" docs --help
 expect 2 "usage: tools/bench [all]" bench --help
 expect 2 "usage: tools/test [all]" test --help
+expect 2 "usage: tools/bench [all]" bench all x
+expect 2 "usage: tools/test [all]" test all x
+expect 2 "usage: tools/bench [all]" bench "" x
+# Nothing is built for a folder that cannot be written.
+expect 1 "you may not write to /proc/nowhere; name a folder of your own: tools/install ~/.local" install /proc/nowhere
+if grep -q '^cmake' "$work/said"; then cat "$work/said"; exit 1; fi
+if command -v python3 >/dev/null; then
+  expect 1 "report.py: there/is/none.jsonl: No such file or directory" ../bench/report.py there/is/none.jsonl
+  printf 'a page\n' >page.md
+  expect 1 "report.py: page.md, line 1 is no result of bench/run.py; name its .jsonl files" ../bench/report.py page.md
+  printf '{"record": "time"}\n' >page.md
+  expect 1 "report.py: page.md, line 1 is no result of bench/run.py; name its .jsonl files" ../bench/report.py --ranking page.md
+fi
