@@ -27,6 +27,7 @@
 
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/core/process.hpp"
+#include "tutti/core/stoppable_thread.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/launch/agree.hpp"
@@ -257,7 +258,7 @@ void run_in_threads(int ranks, rank_function<Transport> f) {
   std::exception_ptr first;
   std::mutex guard;
   {
-    std::vector<std::jthread> threads;
+    std::vector<joined_thread> threads;
     auto const rank = [&](int r) {
       return [&, r] {
         try {

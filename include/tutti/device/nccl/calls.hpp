@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <source_location>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -19,6 +17,7 @@
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_or_none.hpp"
+#include "tutti/core/stoppable_thread.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/core/unwinding.hpp"
@@ -64,7 +63,7 @@ class nccl_calls {
     all_or_none(comm, "use NCCL", where, [&] {
       if (!why_not.empty()) refuse(why_not);
     });
-    watch_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
+    watch_.start([this] { watch(); });
   }
   nccl_calls(nccl_calls const&) = delete;
   nccl_calls& operator=(nccl_calls const&) = delete;
@@ -72,7 +71,7 @@ class nccl_calls {
   ~nccl_calls() {
     if (unwinding_.begun()) give_up();
     else if (!over_) team_.leave(deadline::after(comm_.engine().environment.timeout));
-    watch_ = {};
+    watch_.end();
   }
   // Ends the calls in flight of all ranks, because of an exception.
   [[gnu::cold]] void give_up() noexcept {
@@ -234,10 +233,9 @@ class nccl_calls {
     else return engine.fault_outside && engine.fault_outside();
   }
 
-  void watch(std::stop_token const& stop) {
-    std::unique_lock lock(guard_);
-    for (running_clock::rest rest; !stop.stop_requested() && !over_; rest.end()) {
-      wake_.wait_for(lock, stop, look_every, [] { return false; });
+  void watch() {
+    for (running_clock::rest rest; !over_ && watch_.rest(look_every); rest.end()) {
+      std::lock_guard const lock(guard_);
       try {
         look();
       } catch (error const& e) {
@@ -281,13 +279,12 @@ class nccl_calls {
   nccl::library library_;
   nccl::team team_;
   std::mutex guard_;
-  std::condition_variable_any wake_;
   nccl_flights<D> flights_;         // calls that have not ended, as far as the watch has seen
   std::optional<deadline> broken_;  // since NCCL has reported an error
   std::optional<fault> found_;
   std::atomic<bool> over_ = false;
   unwinding unwinding_;
-  std::jthread watch_;  // the last member: it uses all others
+  stoppable_thread watch_;  // the last member: it uses all others
 };
 
 }  // namespace tutti::detail

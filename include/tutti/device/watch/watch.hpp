@@ -5,22 +5,20 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <source_location>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/function_ref.hpp"
+#include "tutti/core/stoppable_thread.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/kernel_report.hpp"
@@ -47,11 +45,9 @@ class device_watch {
  public:
   // `peers`: watches of ranks in other processes.
   device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
-      : board_{board},
-        rank_{rank},
-        recorded_{board, rank},
-        peers_{std::move(peers)},
-        thread_{[this](std::stop_token const& s) { run(s); }} {}
+      : board_{board}, rank_{rank}, recorded_{board, rank}, peers_{std::move(peers)} {
+    thread_.start([this] { run(); });
+  }
 
   // Called before the stream may be in the call. expected(q) is what watched_call::expected has for rank q.
   void know(std::uint32_t call, watched_call const& now, function_ref<std::uint32_t(int)> expected) {
@@ -112,11 +108,9 @@ class device_watch {
   // A stream that has not progressed for this long waits for another rank, rather than running a kernel.
   static constexpr std::chrono::milliseconds standing{40}, standing_long{1000};
 
-  void run(std::stop_token const& stop) {
-    std::unique_lock lock(guard_);
-    for (running_clock::rest rest; !stop.stop_requested(); rest.end()) {
-      std::chrono::microseconds const pause = faulty() ? release_every : look_every;
-      wake_.wait_for(lock, stop, pause, [] { return false; });
+  void run() {
+    for (running_clock::rest rest; thread_.rest(faulty() ? release_every : look_every); rest.end()) {
+      std::lock_guard const lock(guard_);
       if (faulty()) release();
       else examine();
     }
@@ -269,14 +263,13 @@ class device_watch {
   recorded_calls recorded_;
   std::vector<process_watch> peers_;
   std::mutex guard_;
-  std::condition_variable_any wake_;
   std::unordered_map<std::uint32_t, watched_call> known_;
   std::deque<std::uint32_t> ages_;
   std::uint32_t call_ = 0, beat_ = 0;  // the last state that was seen, and since when
   deadline::clock::time_point since_{};
   std::vector<std::array<std::uint32_t, 2>> announced_;
   deadline::clock::time_point announced_since_{};
-  std::jthread thread_;  // the last member: it uses all others
+  stoppable_thread thread_;  // the last member: it uses all others
 };
 
 }  // namespace tutti::detail

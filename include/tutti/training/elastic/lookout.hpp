@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <stop_token>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/survive.hpp"
+#include "tutti/core/stoppable_thread.hpp"
 
 namespace tutti::detail {
 
@@ -29,15 +26,15 @@ class lookout {
   // `say(rank, suspected)` is called by the thread, when that changes. The communicator must outlive this.
   lookout(communicator<Transport>& comm, std::chrono::nanoseconds after, std::function<void(int, bool)> say)
       : comm_(comm), after_(after), say_(std::move(say)), beats_(comm.activity().size()) {
-    if (beats_.size() > 1) thread_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
+    if (beats_.size() > 1) thread_.start([this] { watch(); });
   }
   lookout(lookout const&) = delete;
   lookout& operator=(lookout const&) = delete;
 
   // Ends the watch. A rank that has caught up since the thread last looked is suspected no longer.
   void end() {
-    if (!thread_.joinable()) return;
-    thread_ = {};
+    if (!thread_.runs()) return;
+    thread_.end();
     look();
   }
 
@@ -50,11 +47,8 @@ class lookout {
     bool late = false, suspected = false;
   };
 
-  void watch(std::stop_token const& stop) {
-    std::mutex alone;
-    std::condition_variable_any asked_to_stop;
-    std::unique_lock lock(alone);
-    while (!asked_to_stop.wait_for(lock, stop, after_ / 4, [&] { return stop.stop_requested(); })) look();
+  void watch() {
+    while (thread_.rest(after_ / 4)) look();
   }
 
   void look() {
@@ -79,7 +73,7 @@ class lookout {
   std::chrono::nanoseconds after_;
   std::function<void(int, bool)> say_;
   std::vector<beat> beats_;  // by rank
-  std::jthread thread_;      // last, so that it ends first
+  stoppable_thread thread_;  // last, so that it ends first
 };
 
 // Ends the watch together with a call, even if that throws.
