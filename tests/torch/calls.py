@@ -8,6 +8,7 @@ import threading
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 import tutti_torch  # registers the backend
 
 SIZES = [0, 1, 7, 1000, 300_000]
@@ -66,8 +67,13 @@ def check_reductions(rank, ranks):
     dist.all_reduce(scaled, dist._make_nccl_premul_sum(0.5))
     expect(scaled, torch.full((5,), ranks * (ranks - 1) / 4), "all_reduce by PREMUL_SUM")
     number = torch.complex(torch.tensor([float(rank)]), torch.tensor([1.0]))
+    unsplit = [number.clone()]  # these two do not ask torch.distributed's Python to split it
+    dist.group.WORLD.allreduce(unsplit).wait()
+    [coalesced] = funcol.all_reduce_coalesced([number], "sum", dist.group.WORLD)
     dist.all_reduce(number)
     expect(number, torch.complex(torch.tensor([ranks * (ranks - 1) / 2]), torch.tensor([float(ranks)])), "all_reduce of complex")
+    for of_group in (unsplit[0], coalesced):
+        expect(of_group, number, "all_reduce of complex by the group")
 
     for root in (0, ranks - 1):
         parts = [of_rank(r, 1000) for r in range(ranks)]
@@ -364,6 +370,12 @@ def check_refused(rank, ranks):
     expect(turned, torch.full((4, 3), 7.0), "after a call that was refused")
     expect_error("share their memory", lambda: dist.all_reduce(torch.ones(1).expand(3)))
     uneven = [torch.ones(r) for r in range(1, ranks + 1)]
+    if ranks > 1:
+        splits = [2 if r == rank else 0 for r in range(ranks)], [1 if r == rank else 0 for r in range(ranks)]
+        expect_error("sends itself 3 elements, but expects 6",
+                     lambda: dist.all_to_all_single(torch.ones(2, 3), torch.ones(1, 3), *splits))
+    forever = dist.new_group(timeout=datetime.timedelta.max)
+    dist.barrier(forever)
     expect_error("all_gather has 5 elements, but", lambda: dist.all_gather_into_tensor(torch.ones(5), torch.ones(3)))
     expect_error(f"output {rank} of all_gather has 2 elements, but the input of this rank has 3",
                  lambda: dist.all_gather([torch.ones(2) for _ in range(ranks)], torch.ones(3)))

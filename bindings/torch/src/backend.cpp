@@ -253,6 +253,11 @@ communicator meet(c10d::Store& store, int rank, int size, tutti::detail::countdo
 
 }  // namespace
 
+// timedelta.max has more nanoseconds than 64 bits hold.
+std::chrono::milliseconds backend::representable(std::chrono::milliseconds timeout) {
+  return std::min(timeout, std::chrono::floor<std::chrono::milliseconds>(std::chrono::nanoseconds::max()));
+}
+
 void refuse_reduction(at::ScalarType type, c10d::ReduceOp const& op) {
   static constexpr char const* names[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
   auto const index = static_cast<std::size_t>(static_cast<c10d::ReduceOp::RedOpType>(op));
@@ -268,9 +273,9 @@ double premultiplier(c10d::ReduceOp const& op) {
 
 backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout,
                  std::vector<int> const& members)
-    : Backend(rank, size), timeout_(timeout) {
+    : Backend(rank, size), timeout_(representable(timeout)) {
   try {
-    tutti::detail::countdown until(timeout);
+    tutti::detail::countdown until(timeout_.load());
     group_ = std::make_shared<group>(size == 1 ? communicator(std::make_unique<tutti::shm>())
                                                : meet(*store, rank, size, until, members));
   } catch (tutti::error const& e) {
@@ -297,7 +302,7 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
     TORCH_CHECK(of, "tutti: this process group was shut down");
     one = std::make_shared<call>(of);
     of->own(one);
-    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout};
+    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_.load() : representable(timeout)};
     at::AutoDispatchBelowADInplaceOrView const below_autograd;
     try {
       start(of->comm, o, *one);
@@ -330,7 +335,7 @@ backend::work_handle backend::allreduce(tensors& data, c10d::AllreduceOptions co
   return begin(c10d::OpType::ALLREDUCE, "tutti:all_reduce", data, o.timeout,
                [&](auto& comm, auto const& with, auto& call) {
                  at::Tensor const t = staging(call).in_place(only(data));
-                 call.works.push_back(start_all_reduce(comm, t, o.reduceOp, with));
+                 call.works.push_back(start_all_reduce(comm, reals(t, o.reduceOp), o.reduceOp, with));
                });
 }
 
@@ -339,7 +344,7 @@ backend::work_handle backend::allreduce_coalesced(tensors& data, c10d::Allreduce
                [&](auto& comm, auto const& with, auto& call) {
                  for (at::Tensor const& one : data) {
                    at::Tensor const t = staging(call).in_place(one);
-                   call.works.push_back(start_all_reduce(comm, t, o.reduceOp, with));
+                   call.works.push_back(start_all_reduce(comm, reals(t, o.reduceOp), o.reduceOp, with));
                  }
                });
 }
@@ -473,6 +478,10 @@ backend::work_handle backend::alltoall_base(at::Tensor& out, at::Tensor& in, std
         at::Tensor const given = stage.input(in), from = overlap(given, to) ? stage.input(flat_copy(given)) : given;
         auto const sent = split_sizes(from, in_splits, size_, "input");
         auto const received = split_sizes(to, out_splits, size_, "output");
+        auto const own = static_cast<std::size_t>(rank_);
+        TORCH_CHECK(sent[own] == received[own], "tutti: in all_to_all_single, rank ", rank_, " sends itself ",
+                    sent[own] / from.element_size(), " elements, but expects ", received[own] / to.element_size(),
+                    "; the split sizes of its input and output must agree on its own block");
         // Another rank may pass splits where this one passes none.
         call.works.push_back(
             tutti::all_to_all_v(tutti::async(comm), input_bytes(from), sent, bytes(to), received, {}, {}, with));

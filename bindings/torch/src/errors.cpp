@@ -32,8 +32,8 @@ std::string way_out(tutti::error const& e) {
 }  // namespace
 
 c10::DistBackendError backend_error(tutti::error const& e) {
-  return {{__func__, __FILE__, __LINE__},
-          tutti::detail::join({"tutti: ", e.happened(), " [rank ", e.rank(), "]; ", way_out(e)})};
+  std::string const at = e.rank() < 0 ? "" : tutti::detail::join({" [rank ", e.rank(), "]"});
+  return {{__func__, __FILE__, __LINE__}, tutti::detail::join({"tutti: ", e.happened(), at, "; ", way_out(e)})};
 }
 
 }  // namespace tutti_torch
