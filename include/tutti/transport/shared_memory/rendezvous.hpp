@@ -86,7 +86,12 @@ class rendezvous {
   // From now on nobody can connect. Those that have, beside the ranks, are of another job.
   [[gnu::cold]] static void stop_listening(descriptor const& listener, std::vector<descriptor> others);
 
-  descriptor& seat(std::vector<descriptor>& guests, greeting const& guest) const;
+  // A message from a rank that has connected means that its time is up; its connection may also have closed.
+  [[noreturn, gnu::cold]] void fail_because_of(int rank, std::vector<descriptor> const& guests) const;
+  // Reads the number of a rank. False if the connection has closed, or is not that of a rank.
+  [[gnu::cold]] bool seat(std::vector<descriptor>& guests, descriptor& connection);
+  descriptor& place_of(std::vector<descriptor>& guests, greeting const& guest) const;
+  [[noreturn, gnu::cold]] void fail_to_accept(int code) const;
 
   [[gnu::cold]] std::vector<int> absent(std::vector<descriptor> const& guests) const;
 

@@ -25,6 +25,7 @@
 namespace tutti::detail {
 
 inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
+inline constexpr char const* allow_files = "raise the limit of open files (ulimit -n)";
 inline constexpr char name_the_jobs[] =
     "start each rank once, and give each job that runs at the same time another TUTTI_JOB";
 
@@ -87,57 +88,44 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     std::vector<pollfd> waiting(1 + guests.size() + nameless.size(), {listener.get(), POLLIN, 0});
     for (std::size_t r = 0; r < guests.size(); ++r) waiting[1 + r].fd = guests[r].get();
     for (std::size_t i = 0; i < nameless.size(); ++i) waiting[1 + guests.size() + i].fd = nameless[i].get();
-    auto const refuse_files = [&] {
-      throw_system(join({"cannot accept connections of ", ranks_, " ranks"}),
-                   "raise the limit of open files (ulimit -n)", EMFILE);
-    };
     int const events = ::poll(waiting.data(), waiting.size(), next_look());
     rest.end();
-    if (events < 0 && errno == EINVAL) refuse_files();  // poll takes no more entries than the process may open files
+    // poll takes no more entries than the process may open files
+    if (events < 0 && errno == EINVAL) fail_to_accept(EMFILE);
     if (until_.passed()) throw absent_ranks(name_of(0), absent(guests), others_.way_out);
     for (int r = 1; r < ranks_; ++r)
       if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
     if (events <= 0) continue;
-
-    // a message from a rank that has connected means that its time is up
-    for (std::size_t r = 0; r < guests.size(); ++r) {
-      if (waiting[1 + r].revents == 0) continue;
-      char word = 0;
-      if (::recv(guests[r].get(), &word, 1, MSG_DONTWAIT) == 1)
-        throw absent_ranks(name_of(0), absent(guests), others_.way_out);
-      expect_end();
-      throw error({.code = error_code::rank_lost,
-                   .rank = name_of(0),
-                   .peer = name_of(static_cast<int>(r)),
-                   .what = join({called(static_cast<int>(r)),
-                                 " ended or gave up while these had not joined: ", list_of(absent(guests))}),
-                   .way_out = "check the output of that rank"});
-    }
+    for (std::size_t r = 0; r < guests.size(); ++r)
+      if (waiting[1 + r].revents != 0) fail_because_of(static_cast<int>(r), guests);
     std::vector<descriptor> still_nameless;
-    for (std::size_t i = 0; i < nameless.size(); ++i) {
-      greeting guest{.rank = -1, .ranks = 0};
+    for (std::size_t i = 0; i < nameless.size(); ++i)
       if (waiting[1 + guests.size() + i].revents == 0) still_nameless.push_back(std::move(nameless[i]));
-      else if (::recv(nameless[i].get(), &guest, sizeof guest, MSG_DONTWAIT) == sizeof guest &&
-               guest.sender == greeting::word) {
-        descriptor& connection = seat(guests, guest) = std::move(nameless[i]);
-        try {
-          watch(guest.rank, connection);
-        } catch (error const&) {  // it needs a file
-          refuse_files();
-        }
-        --missing;
-      }
-    }
+      else if (seat(guests, nameless[i])) --missing;
     nameless = std::move(still_nameless);
-    if (waiting[0].revents != 0) {
-      descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!guest && (errno == EMFILE || errno == ENFILE)) refuse_files();
-      if (!guest && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED)
-        throw_system(join({"cannot accept connections of ", ranks_, " ranks"}), allow_sockets);
-      if (guest && process_of(guest)) nameless.push_back(std::move(guest));
-    }
+    if (waiting[0].revents == 0) continue;
+    descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!guest && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) fail_to_accept(errno);
+    if (guest && process_of(guest)) nameless.push_back(std::move(guest));
   }
   stop_listening(listener, std::move(nameless));
+}
+
+TUTTI_INLINE void rendezvous::fail_to_accept(int code) const {
+  bool const no_files = code == EMFILE || code == ENFILE;
+  throw_system(join({"cannot accept connections of ", ranks_, " ranks"}), no_files ? allow_files : allow_sockets, code);
+}
+
+TUTTI_INLINE void rendezvous::fail_because_of(int rank, std::vector<descriptor> const& guests) const {
+  char word = 0;
+  if (::recv(guests[static_cast<std::size_t>(rank)].get(), &word, 1, MSG_DONTWAIT) == 1)
+    throw absent_ranks(name_of(0), absent(guests), others_.way_out);
+  expect_end();
+  throw error({.code = error_code::rank_lost,
+               .rank = name_of(0),
+               .peer = name_of(rank),
+               .what = join({called(rank), " ended or gave up while these had not joined: ", list_of(absent(guests))}),
+               .way_out = "check the output of that rank"});
 }
 
 TUTTI_INLINE void rendezvous::stop_listening(descriptor const& listener, std::vector<descriptor> others) {
@@ -151,7 +139,20 @@ TUTTI_INLINE void rendezvous::stop_listening(descriptor const& listener, std::ve
     if (process_of(one)) send_refusal(one, why);
 }
 
-TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, greeting const& guest) const {
+TUTTI_INLINE bool rendezvous::seat(std::vector<descriptor>& guests, descriptor& connection) {
+  greeting guest{.rank = -1, .ranks = 0};
+  if (::recv(connection.get(), &guest, sizeof guest, MSG_DONTWAIT) != sizeof guest || guest.sender != greeting::word)
+    return false;
+  descriptor& place = place_of(guests, guest) = std::move(connection);
+  try {
+    watch(guest.rank, place);
+  } catch (error const&) {  // it needs a file
+    fail_to_accept(EMFILE);
+  }
+  return true;
+}
+
+TUTTI_INLINE descriptor& rendezvous::place_of(std::vector<descriptor>& guests, greeting const& guest) const {
   auto const refuse = [&](std::string const& what, char const* way_out) {
     throw error({.code = error_code::mismatch,
                  .rank = name_of(0),
@@ -256,7 +257,7 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
                  .way_out = "check the output of that rank"});
   }
   if ((message.head.msg_flags & MSG_CTRUNC) != 0)
-    throw_system("cannot receive the file of the shared memory", "raise the limit of open files (ulimit -n)", EMFILE);
+    throw_system("cannot receive the file of the shared memory", allow_files, EMFILE);
   if (descriptor file = message.take()) return file;
   content.text[sizeof content.text - 1] = '\0';
   auto const code = static_cast<error_code>(content.code);
