@@ -7,14 +7,14 @@
 #include <span>
 
 #include "operations.hpp"
+#include "room_shm.hpp"
 #include "tutti/core/environment.hpp"
 #include "tutti/started/asynchronous.hpp"
-#include "tutti/transport/shared_memory/shm.hpp"
 
 namespace interpose {
 
-using communicator = tutti::communicator<tutti::shm>;
-using asynchronous = tutti::asynchronous<tutti::shm>;
+using communicator = tutti::communicator<room_shm>;
+using asynchronous = tutti::asynchronous<room_shm>;
 template <class Comm>
 using returned = tutti::detail::returned_by<Comm&>;
 using input = std::span<std::byte const>;

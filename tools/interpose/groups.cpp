@@ -49,7 +49,7 @@ class groups::lock {
   lock_of_ranks ranks_;
 };
 
-groups::address groups::make_directory(tutti::shm& machine) {
+groups::address groups::make_directory(room_shm& machine) {
   return machine.shared_address(
       machine.allocate(sizeof(directory) + static_cast<std::size_t>(machine.ranks()) * sizeof(address)));
 }
@@ -58,7 +58,7 @@ groups::address& groups::ended_of(std::uint32_t maker) const {
   return at<address>(directory_ + sizeof(directory) + maker * sizeof(address));
 }
 
-std::unique_ptr<tutti::shm> groups::membership::enter(std::vector<int> const& members) const {
+std::unique_ptr<room_shm> groups::membership::enter(std::vector<int> const& members) const {
   return all_->machine_.enter_room(all_->at<group>(group_).room, members, tracks);
 }
 

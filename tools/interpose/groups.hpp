@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/transport/shared_memory/shm.hpp"
+#include "room_shm.hpp"
 
 namespace interpose {
 
@@ -21,9 +21,9 @@ class groups {
   using address = std::uint64_t;
 
   // On one rank of the machine: makes an empty directory. The others get its address.
-  static address make_directory(tutti::shm& machine);
+  static address make_directory(room_shm& machine);
 
-  groups(tutti::shm& machine, address made) : machine_(machine), directory_(made) {}
+  groups(room_shm& machine, address made) : machine_(machine), directory_(made) {}
   groups(groups const&) = delete;
   groups& operator=(groups const&) = delete;
 
@@ -43,7 +43,7 @@ class groups {
     }
 
     explicit operator bool() const { return all_ != nullptr; }
-    std::unique_ptr<tutti::shm> enter(std::vector<int> const& members) const;
+    std::unique_ptr<room_shm> enter(std::vector<int> const& members) const;
 
    private:
     groups* all_ = nullptr;
@@ -77,7 +77,7 @@ class groups {
   // Frees the memory of groups that this rank made and all members have left.
   void clean_up() noexcept;
 
-  tutti::shm& machine_;
+  room_shm& machine_;
   address directory_;
   std::mutex threads_;
 };

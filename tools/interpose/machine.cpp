@@ -107,18 +107,18 @@ machine::machine(MPI_Comm here, void (*meanwhile)() noexcept) : meanwhile_(meanw
 }
 
 communicator machine::join(int rank, int ranks, std::uint64_t job) const {
-  if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
+  if (ranks == 1) return while_the_mpi_works(std::make_unique<room_shm>());
   auto until = meetings_end();
   tutti::detail::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
   tutti::detail::descriptor const file =
-      meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });
+      meeting.meet([&] { return room_shm::create(ranks, tutti::detail::all_tracks); });
   communicator out = while_the_mpi_works(
-      std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until, meeting.take_watches()));
+      std::make_unique<room_shm>(file, rank, ranks, tutti::detail::all_tracks, until, meeting.take_watches()));
   tutti::detail::agree_on_tuning(out.engine());
   return out;
 }
 
-communicator machine::while_the_mpi_works(std::unique_ptr<tutti::shm> transport) const {
+communicator machine::while_the_mpi_works(std::unique_ptr<room_shm> transport) const {
   communicator out(std::move(transport));
   out.engine().transport().while_waiting(meanwhile_);
   return out;
@@ -135,7 +135,7 @@ std::vector<int> machine::places_of(MPI_Comm comm) const {
 }
 
 communicator machine::enter(groups::membership const& group, std::vector<int> const& members) {
-  communicator out = while_the_mpi_works(members.size() == 1 ? std::make_unique<tutti::shm>() : group.enter(members));
+  communicator out = while_the_mpi_works(members.size() == 1 ? std::make_unique<room_shm>() : group.enter(members));
   out.engine().tuned = all_->engine().tuned;
   return out;
 }

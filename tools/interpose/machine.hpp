@@ -40,7 +40,7 @@ class machine {
   // Finds out where all ranks are.
   machine(MPI_Comm here, void (*meanwhile)() noexcept);
   communicator join(int rank, int ranks, std::uint64_t job) const;
-  communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) const;
+  communicator while_the_mpi_works(std::unique_ptr<room_shm> transport) const;
 
   void (*meanwhile_)() noexcept;
   int world_rank_ = 0;

@@ -131,18 +131,16 @@ class mailbox : public packet_rounds {
   // Chooses how to copy to slots.
   store_gauge& gauge() noexcept { return gauge_; }
 
-  // -- Waiting. A rank that is about to nap announces it, then checks once more before it sleeps.
+  // -- Waiting. A rank that is about to nap announces it, then checks once more before it sleeps. It sleeps briefly if it has other
+  // work, for which no bell rings.
   template <class Ready>
-  void nap(Ready&& ready) noexcept {
-    if (meanwhile_ != nullptr) meanwhile_();
+  void nap(Ready&& ready, bool has_other_work = false) noexcept {
     rank_page& self = segment_.rank(rank_);
     self.asleep.store(1, std::memory_order_seq_cst);
     std::uint32_t const heard = self.bell.load(std::memory_order_seq_cst);
-    if (!ready()) sleep(heard);
+    if (!ready()) sleep(heard, has_other_work);
     self.asleep.store(0, std::memory_order_relaxed);
   }
-  // Sets a function that drives other work of this process; called before each nap, and naps are then short.
-  void while_waiting(void (*f)() noexcept) noexcept { meanwhile_ = f; }
   // Wakes a peer that naps. There is no fence between the store that the peer waits for and this load: it would cost
   // every message 20 cycles or more, whereas a wake-up missed without it costs one nap.
   void ring(int peer) noexcept {
@@ -275,13 +273,12 @@ class mailbox : public packet_rounds {
   // Notes the core of this rank and looks at those that others have noted.
   [[gnu::cold]] static bool share_core(void const* self) noexcept;
   // Sleeps until this rank's bell rings again after `heard` rings, or a nap is over.
-  [[gnu::cold]] void sleep(std::uint32_t heard) noexcept;
+  [[gnu::cold]] void sleep(std::uint32_t heard, bool briefly) noexcept;
   [[gnu::cold]] static void wake(rank_page& other) noexcept;
 
   readable_memory reach_;
   patience waits_ = patience_with_cores;
   bool pulls_ = false;
-  void (*meanwhile_)() noexcept = nullptr;
   store_gauge gauge_;
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;

@@ -52,11 +52,10 @@ TUTTI_INLINE bool mailbox::share_core(void const* self) noexcept {
   return false;
 }
 
-TUTTI_INLINE void mailbox::sleep(std::uint32_t heard) noexcept {
+TUTTI_INLINE void mailbox::sleep(std::uint32_t heard, bool briefly) noexcept {
   constexpr std::chrono::microseconds short_nap{50};
-  // No bell rings for other work of this process.
-  bool const alone = meanwhile_ == nullptr && background_jobs.load(std::memory_order_relaxed) == 0;
-  std::timespec const time{0, std::chrono::nanoseconds(alone ? nap_length : short_nap).count()};
+  briefly |= background_jobs.load(std::memory_order_relaxed) != 0;
+  std::timespec const time{0, std::chrono::nanoseconds(briefly ? short_nap : nap_length).count()};
   ::syscall(SYS_futex, &segment_.rank(rank_).bell, FUTEX_WAIT, heard, &time, nullptr, 0);
 }
 

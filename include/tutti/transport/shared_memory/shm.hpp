@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <unistd.h>
 #include <vector>
@@ -73,21 +72,14 @@ class shm : public detail::mailbox {
   [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::countdown& until,
                                               std::uint64_t number = 0);
 
-  // A room: memory of a group of these ranks, inside the memory of this transport. It takes no further address space, and
-  // its members do not meet: one of them makes the room, tells the others its address, and each enters when it likes.
-  //
-  // Returns the address, which is valid at all ranks, or nothing if the heap of this rank has no space left.
-  [[gnu::cold]] std::optional<std::uint64_t> make_room(std::vector<int> const& members, int tracks);
-  // The transport of this rank in a room that was made for the same members and tracks. It uses the heap of this one,
+ protected:
+  // The transport of a group of these ranks whose memory, without heaps, lies within that of `around`. It uses the heap of that one,
   // which must outlive it.
-  [[gnu::cold]] std::unique_ptr<shm> enter_room(std::uint64_t room, std::vector<int> const& members, int tracks);
-  // Called by the rank that made the room, when the transports of all its members are gone.
-  [[gnu::cold]] void remove_room(std::uint64_t room, int ranks, int tracks) noexcept;
+  shm(shm& around, detail::segment const& within, int rank, std::vector<int> const& members, int tracks);
+
+  detail::heap& own_heap() noexcept { return *heap_; }
 
  private:
-  // This rank's part in a room.
-  shm(shm& around, detail::segment const& room, int rank, std::vector<int> const& members, int tracks);
-
   // Joins the group, touching no more of its memory than joining needs.
   shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown& until,
       detail::acquaintance const& others, std::vector<detail::process_watch> watches);

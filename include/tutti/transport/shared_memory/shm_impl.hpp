@@ -126,46 +126,13 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
 }
 
-TUTTI_INLINE std::optional<std::uint64_t> shm::make_room(std::vector<int> const& members, int tracks) {
-  int const ranks = static_cast<int>(members.size());
-  std::byte* const base = heap_->allocate(detail::segment(nullptr, ranks, tracks, 0).bytes());
-  if (base == nullptr) return {};
-  detail::segment const room(base, ranks, tracks, 0);
-  std::uint64_t const address = shared_address(base);
-  room.header().identity = memory().header().identity ^ address;
-  for (int r = 0; r < ranks; ++r) {
-    detail::rank_page const& known = memory().rank(members[static_cast<std::size_t>(r)]);
-    detail::rank_page& page = room.rank(r);
-    page.process = known.process;
-    page.process_namespace = known.process_namespace;
-    std::ranges::copy(known.cores, page.cores);
-    page.time_group = known.time_group;
-    page.probe = known.probe;
-    page.can_fetch.store(known.can_fetch.load(std::memory_order_acquire), std::memory_order_relaxed);
-    page.status.store(detail::presence::joined, std::memory_order_relaxed);
-  }
-  return address;
-}
-
-TUTTI_INLINE std::unique_ptr<shm> shm::enter_room(std::uint64_t room, std::vector<int> const& members, int tracks) {
-  int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
-  auto* const base = const_cast<std::byte*>(at_shared_address(room));
-  detail::segment const memory(base, static_cast<int>(members.size()), tracks, 0);
-  return std::unique_ptr<shm>(new shm(*this, memory, own, members, tracks));
-}
-
-TUTTI_INLINE void shm::remove_room(std::uint64_t room, int ranks, int tracks) noexcept {
-  auto* const base = const_cast<std::byte*>(at_shared_address(room));
-  heap_->deallocate(base, detail::segment(nullptr, ranks, tracks, 0).bytes());
-}
-
-TUTTI_INLINE shm::shm(shm& around, detail::segment const& room, int rank, std::vector<int> const& members, int tracks)
+TUTTI_INLINE shm::shm(shm& around, detail::segment const& within, int rank, std::vector<int> const& members, int tracks)
     : detail::mailbox(rank, static_cast<int>(members.size()), tracks),
       tracks_(tracks),
       heap_(around.heap_),
       without_memory_(members.size()) {
   for (int const m : members) watches_.push_back(around.watches_[static_cast<std::size_t>(m)]);
-  attach(room, tracks, reach_of(around.memory()), detail::patience_for(room, ranks()));
+  attach(within, tracks, reach_of(around.memory()), detail::patience_for(within, ranks()));
   allow_pulls(all_fetch());
 }
 
