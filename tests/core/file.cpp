@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 
 #include "support/temporary_folder.hpp"
 
@@ -27,4 +28,11 @@ TEST_CASE("a file is read to its end, and the reason is known if it cannot be") 
   CHECK(errno == EFBIG);
   CHECK_FALSE(read_file(at.path()));
   CHECK(errno == EISDIR);
+}
+
+TEST_CASE("a pipe into which nobody writes is read without a wait") {
+  tutti::testing::temporary_folder const at;
+  std::string const path = at.path() / "pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK(read_file(path) == "");
 }

@@ -12,7 +12,7 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::optional<std::string> read_file(std::string const& path) {
-  int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int const file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return {};
   std::string out;
   char part[4096];
