@@ -472,6 +472,18 @@ TEST_CASE("of errors that nobody catches, one is printed in full") {
   CHECK(!c.said("terminate called"));
 }
 
+TEST_CASE("a variable that all ranks cannot read is printed in full once") {
+  for (std::string const variable :
+       {"LOG", "CHECK", "TIMEOUT", "STATISTICS", "ALGORITHM", "MEET", "NATIVE", "NVLS", "TOPOLOGY", "RECORD_SIGNAL"}) {
+    CAPTURE(variable);
+    command c("env TUTTI_" + variable + "=rong " + run + "-n 4 " TUTTI_RANKS " uncaught");
+    CHECK(c.wait() == 134);  // SIGABRT
+    CAPTURE(c.output);
+    CHECK(lines_with(c.output, "tutti: TUTTI_" + variable) == 1);
+    CHECK(lines_with(c.output, " ends too (bad argument); see the error of rank ") == 3);
+  }
+}
+
 TEST_CASE("a job that a rank aborts ends with the code of that rank, whose reason is printed once") {
   for (int i = 0; i < 10; ++i) {
     command c(run + "-n 4 " TUTTI_RANKS " abort");

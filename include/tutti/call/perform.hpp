@@ -149,13 +149,13 @@ template <class Transport, class Call>
 void run_alone_with_gaps(engine<Transport>& on, Call& c) {
   constexpr bool may_change = Call::what != collective::broadcast && Call::what != collective::exclusive_scan;
   if constexpr (may_change) {
-    if (c.memory.in_place && !Call::body_type::prepares && !Call::body_type::finishes) return;
     struct leaving {
       engine<Transport>& on;
       ~leaving() { on.leave(); }
     };
     on.enter(c.where);
     leaving const at_end{on};
+    if (c.memory.in_place && !Call::body_type::prepares && !Call::body_type::finishes) return;
     surfaces<std::byte, gapped_layout> memory{.input = {}, .output = {}, .scratch = {}};
     c.memory.lay_out(memory, c.asked, 0, 1);
     if constexpr (!by_block(Call::what))

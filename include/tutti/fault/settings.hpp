@@ -15,17 +15,19 @@ namespace tutti::detail {
 enum class log_level : std::uint8_t { none, error, info, debug };
 
 struct settings {
-  std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // TUTTI_TIMEOUT
-  overrides algorithms{};                                      // TUTTI_ALGORITHM
-  log_level log = log_level::none;                             // TUTTI_LOG
-  std::string record{};         // TUTTI_RECORD: where flight records go, less ".<rank>.json"
-  int record_signal = 0;        // TUTTI_RECORD_SIGNAL
-  std::string trace{};          // TUTTI_TRACE: the same for traces
-  bool statistics = false;      // TUTTI_STATISTICS=1
-  bool checks_buffers = false;  // TUTTI_CHECK=buffers
-  bool checks_threads = false;  // TUTTI_CHECK=threads
-  bool sums_in_switch = false;  // TUTTI_NVLS=1
-  bool meets = true;            // unless TUTTI_MEET=0; that of rank 0 counts
+  static constexpr std::chrono::nanoseconds usual_timeout = std::chrono::minutes(5);
+
+  std::chrono::nanoseconds timeout = usual_timeout;  // TUTTI_TIMEOUT
+  overrides algorithms{};                            // TUTTI_ALGORITHM
+  log_level log = log_level::none;                   // TUTTI_LOG
+  std::string record{};                              // TUTTI_RECORD: where flight records go, less ".<rank>.json"
+  int record_signal = 0;                             // TUTTI_RECORD_SIGNAL
+  std::string trace{};                               // TUTTI_TRACE: the same for traces
+  bool statistics = false;                           // TUTTI_STATISTICS=1
+  bool checks_buffers = false;                       // TUTTI_CHECK=buffers
+  bool checks_threads = false;                       // TUTTI_CHECK=threads
+  bool sums_in_switch = false;                       // TUTTI_NVLS=1
+  bool meets = true;                                 // unless TUTTI_MEET=0; that of rank 0 counts
   // Why calls that name no algorithm are not left to the MPI's own collectives, which a rank cannot leave when another dies; empty:
   // they may be. TUTTI_NATIVE
   std::string_view avoids_native{};
@@ -34,6 +36,8 @@ struct settings {
   bool observes() const { return log == log_level::debug || !trace.empty() || statistics; }
 
   [[gnu::cold]] static settings from_environment();
+  // Takes the time of TUTTI_TIMEOUT, if that is set, and returns whether it is one.
+  [[gnu::cold]] static bool read_timeout(std::chrono::nanoseconds& to);
 
  private:
   static void expect_writable(char const* name, std::string const& prefix);

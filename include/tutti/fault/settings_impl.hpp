@@ -18,16 +18,22 @@
 
 namespace tutti::detail {
 
+TUTTI_INLINE bool settings::read_timeout(std::chrono::nanoseconds& to) {
+  std::string_view const text = environment_variable("TUTTI_TIMEOUT");
+  if (text.empty()) return true;
+  static locale_t const any_program = ::newlocale(LC_ALL_MASK, "C", nullptr);  // the program's may expect a comma
+  char* end = nullptr;
+  double const seconds = ::strtod_l(text.data(), &end, any_program);
+  if (end == text.data() || *end != '\0' || !(seconds >= 1e-9 && seconds < 1e9)) return false;
+  to = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
+  return true;
+}
+
 TUTTI_INLINE settings settings::from_environment() {
   settings out;
-  if (std::string_view const text = environment_variable("TUTTI_TIMEOUT"); !text.empty()) {
-    static locale_t const any_program = ::newlocale(LC_ALL_MASK, "C", nullptr);  // the program's may expect a comma
-    char* end = nullptr;
-    double const seconds = ::strtod_l(text.data(), &end, any_program);
-    if (end == text.data() || *end != '\0' || !(seconds >= 1e-9 && seconds < 1e9))
-      refuse_variable("TUTTI_TIMEOUT", text, "a time", "a number of seconds from 1e-9 to 1e9, e.g. 300");
-    out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
-  }
+  if (!read_timeout(out.timeout))
+    refuse_variable("TUTTI_TIMEOUT", environment_variable("TUTTI_TIMEOUT"), "a time",
+                    "a number of seconds from 1e-9 to 1e9, e.g. 300");
   out.algorithms = overrides(environment_variable("TUTTI_ALGORITHM"));
   if (std::string_view const text = environment_variable("TUTTI_LOG"); !text.empty()) {
     static constexpr std::array<std::string_view, 4> levels{"none", "error", "info", "debug"};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <pthread.h>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "tutti/core/environment.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/fault/settings.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/meeting.hpp"
 #include "tutti/launch/place.hpp"
@@ -54,7 +56,10 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std
       ::pthread_atfork(nullptr, nullptr, [] { detail::job_name = detail::descriptor(); });
   static_cast<void>(kept_by_no_child);
   detail::descriptor name;
-  detail::countdown until(detail::settings::from_environment().timeout);
+  // A setting that is wrong is an error of the communicator: ranks that have met print it in full once.
+  std::chrono::nanoseconds time = detail::settings::usual_timeout;
+  detail::settings::read_timeout(time);
+  detail::countdown until(time);
   int const number = detail::meetings++;
   try {
     auto comm =
