@@ -91,6 +91,21 @@ TEST_CASE("a limit of 4 GiB is none, and a greater size is kept as well as it fi
   CHECK(to_text(read.view()).find("rule barrier 3 any any any one_shot automatic 0 4294967295\n") != std::string::npos);
 }
 
+TEST_CASE(
+    "a table that tutti has written is refused if it was cut off, and one that a person has written needs no end") {
+  std::string const whole = to_text(shipped);
+  CHECK(whole.starts_with("tutti-tuning 2\n"));
+  CHECK(whole.ends_with("\nend\n"));
+  for (std::size_t at = whole.find('\n'); at + 5 < whole.size(); at = whole.find('\n', at + 1)) {
+    CAPTURE(at);
+    CHECK_THROWS_WITH_AS((void)parse_table(whole.substr(0, at + 1), "file"), doctest::Contains("\"end\" is missing"),
+                         error);
+  }
+  owned_table const appended = parse_table(whole + "device one_gpu packets 8192\n", "file");
+  CHECK(appended.devices.packets_on_one_gpu == 8192);
+  CHECK(parse_table("tutti-tuning 1\nmachine mine\n", "file").machine == "mine");
+}
+
 TEST_CASE("a wrong line is named") {
   std::string const good = "rule all_reduce 3-5 crowded pulls 4096 two_shot pull 12 34\n";
   CHECK(complaint(good).empty());
@@ -136,7 +151,7 @@ TEST_CASE("a rule may name two_level, for ranks on nodes") {
 }
 
 TEST_CASE("another version is refused") {
-  for (std::string const text : {"", "tutti-tuning 2\n", "{\"rules\": []}"}) {
+  for (std::string const text : {"", "tutti-tuning 3\n", "{\"rules\": []}"}) {
     CHECK_THROWS_AS((void)parse_table(text, "file"), error);
   }
 }

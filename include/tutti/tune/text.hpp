@@ -12,7 +12,8 @@
 
 namespace tutti::detail {
 
-inline constexpr std::string_view tuning_version = "tutti-tuning 1";
+// The first lines of a table: as tutti writes it, with a last line, without which it was cut off; and as a person may write it.
+inline constexpr std::string_view complete_version = "tutti-tuning 2", tuning_version = "tutti-tuning 1";
 
 struct owned_table {
   std::string machine, date, command;

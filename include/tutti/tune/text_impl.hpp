@@ -28,7 +28,7 @@ TUTTI_INLINE std::string to_text(rule const& r) {
 TUTTI_INLINE std::string to_text(costs const& c) { return join({c.hop, " ", c.message, " ", c.sent, " ", c.combined}); }
 
 TUTTI_INLINE std::string to_text(tuning_table const& t) {
-  std::string out = join({tuning_version, "\nmachine ", t.machine, "\ndate ", t.date, "\ncommand ", t.command, "\n"});
+  std::string out = join({complete_version, "\nmachine ", t.machine, "\ndate ", t.date, "\ncommand ", t.command, "\n"});
   append(out, {"# ps a hop, ps a message, fs a byte sent, fs a byte combined\napart ", to_text(t.apart), "\ncrowded ",
                to_text(t.crowded), "\n"});
   out += "# ps a message, fs a byte\n";
@@ -40,7 +40,7 @@ TUTTI_INLINE std::string to_text(tuning_table const& t) {
   out += "# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n";
   for (std::span<rule const> const some : {t.rules, t.over_messages})
     for (rule const& r : some) append(out, {"rule ", to_text(r), "\n"});
-  return out;
+  return out += "end\n";
 }
 
 // Reads a table line by line; errors name the source and the line.
@@ -50,7 +50,8 @@ class table_parser {
 
   [[gnu::cold]] owned_table parse() {
     owned_table out;
-    if (!next_line() || line_ != tuning_version)
+    bool is_whole = next_line() && line_ == tuning_version;
+    if (!is_whole && line_ != complete_version)
       refuse(join({"it does not begin with \"", tuning_version, "\", but with \"", line_.substr(0, 40), "\""}));
     while (next_line()) {
       std::string_view const key = word();
@@ -63,8 +64,10 @@ class table_parser {
       else if (key == "link") read_link(out.links);
       else if (key == "device") read_device(out.devices);
       else if (key == "rule") out.rules.push_back(read_rule());
+      else if (key == "end") is_whole = true;
       else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, link, device, rule"}));
     }
+    if (!is_whole) refuse("\"end\" is missing");
     return out;
   }
 
@@ -80,11 +83,14 @@ class table_parser {
   }
   // The next word of the line, and the blanks around it.
   [[gnu::cold]] std::string_view word() {
-    line_.remove_prefix(std::min(line_.size(), line_.find_first_not_of(" \t")));
+    skip_blanks();
     std::string_view const out = line_.substr(0, line_.find_first_of(" \t"));
     line_.remove_prefix(out.size());
-    line_.remove_prefix(std::min(line_.size(), line_.find_first_not_of(" \t")));
+    skip_blanks();
     return out;
+  }
+  [[gnu::cold, gnu::noinline]] void skip_blanks() {
+    line_.remove_prefix(std::min(line_.size(), line_.find_first_not_of(" \t")));
   }
 
   [[gnu::cold]] std::uint64_t number(std::string_view text, char const* what,
