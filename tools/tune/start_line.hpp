@@ -114,8 +114,8 @@ class shared_field {
   std::int64_t start() {
     if (line_.arrived.fetch_add(1) + 1 == ranks_ * ++turn_) line_.start.store(now() + (crowded_ ? 0 : lead));
     std::int64_t start = line_.start.load();
-    while (start == last_) {
-      if (crowded_) ::sched_yield();
+    for (int looks = 0; start == last_; ++looks) {
+      if (crowded_ || looks > 1000) ::sched_yield();  // another program may have the core of the last rank
       else tutti::detail::pause_briefly();
       start = line_.start.load();
     }
