@@ -72,6 +72,12 @@ std::string call::describe_wait(void const* waiting, int seconds) {
   return out;
 }
 
+bool reduction::commutes(MPI_Op op) {
+  int out = 0;
+  PMPI_Op_commutative(op, &out);
+  return out != 0;
+}
+
 reason reduction::decide() {
   datatype const known = look_up(type_);
   element_bytes_ = static_cast<std::size_t>(known.extent);

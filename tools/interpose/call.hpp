@@ -200,6 +200,13 @@ class reduction {
     reason const why = decide();
     c.pass_for(why == reason::none && how_.run == nullptr && Call::returns_early ? reason::own_operation : why);
   }
+  // An operation that does not commute sees whole vectors in every MPI, however long they are.
+  template <class Call>
+  void expect_whole(Call& c, int count) const {
+    if (c.passes() || how_.run != nullptr) return;
+    bool const splits = user_reduction::splits(static_cast<std::size_t>(count) * element_bytes_, c.ranks());
+    if (splits && !commutes(op_)) c.pass_for(reason::whole_vectors);
+  }
 
   // `count` elements of the program's memory.
   input read(void const* in, void const* in_place, std::size_t count) const {
@@ -243,6 +250,7 @@ class reduction {
 
   // Finds the operation on the type.
   reason decide();
+  static bool commutes(MPI_Op op);
 
   MPI_Datatype type_;
   MPI_Op op_;

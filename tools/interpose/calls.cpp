@@ -225,6 +225,7 @@ int call_alltoallv(Call c, void const* in, int const counts[], int const begins[
 template <class Call>
 int call_allreduce(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  r.expect_whole(c, count);
   c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
@@ -236,6 +237,7 @@ int call_allreduce(Call c, void const* in, void* out, int count, MPI_Datatype ty
 template <class Call>
 int call_reduce(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root) {
   reduction const r(c, count, type, op);
+  r.expect_whole(c, count);
   c.expect_root(root);
   if (!c.passes()) c.expect_memory(c.rank() == root ? out : in);
   if (!c.passes() && c.rank() == root) c.expect_apart(in, out, count > 0);
@@ -279,6 +281,7 @@ int call_reduce_scatter_block(Call c, void const* in, void* out, int count, MPI_
 template <class Call>
 int call_scan(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  r.expect_whole(c, count);
   c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
@@ -290,6 +293,7 @@ int call_scan(Call c, void const* in, void* out, int count, MPI_Datatype type, M
 template <class Call>
 int call_exscan(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  r.expect_whole(c, count);
   c.expect_memory(out);
   c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
@@ -310,9 +314,9 @@ int call_exscan(Call c, void const* in, void* out, int count, MPI_Datatype type,
   int MPI_##later(INTERPOSE_PARAMETERS parameters MPI_Comm comm, MPI_Request* request) {                        \
     return call_##now_id(starting(function::later_id, comm, PMPI_##later, request) __VA_OPT__(, ) __VA_ARGS__); \
   }                                                                                                             \
-  INTERPOSE_FORTRAN(now, (INTERPOSE_PARAMETERS parameters MPI_Comm comm), __VA_ARGS__ __VA_OPT__(, ) comm)      \
-  INTERPOSE_FORTRAN(later, (INTERPOSE_PARAMETERS parameters MPI_Comm comm, MPI_Request * request),              \
-                    __VA_ARGS__ __VA_OPT__(, ) comm, request)
+  INTERPOSE_FORTRAN(now, (INTERPOSE_PARAMETERS parameters MPI_Comm comm), __VA_ARGS__ __VA_OPT__(, ) comm)         \
+  INTERPOSE_FORTRAN(later, (INTERPOSE_PARAMETERS parameters MPI_Comm comm, MPI_Request * request),                 \
+                 __VA_ARGS__ __VA_OPT__(, ) comm, request)
 #define INTERPOSE_PARAMETERS(...) __VA_ARGS__ __VA_OPT__(, )
 
 extern "C" {

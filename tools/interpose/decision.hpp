@@ -55,8 +55,8 @@ inline constexpr names function_names(std::to_array<named<function>>({
 
 // clang-format off
 enum class reason {
-  none, first_calls, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
-  same_buffer, in_place, not_started, no_memory, handed_back, broken,
+  none, first_calls, first_use, own_operation, whole_vectors, not_served, intercommunicator, several_machines, operation, gaps,
+  bad_argument, same_buffer, in_place, not_started, no_memory, handed_back, broken,
 };
 // clang-format on
 inline constexpr names reason_texts(std::to_array<named<reason>>({
@@ -64,6 +64,7 @@ inline constexpr names reason_texts(std::to_array<named<reason>>({
     {reason::first_calls, "first calls of a communicator"},
     {reason::first_use, "non-blocking before the first blocking one"},
     {reason::own_operation, "non-blocking by an operation of the program's"},
+    {reason::whole_vectors, "long vectors by an operation that does not commute"},
     {reason::not_served, "not served"},
     {reason::intercommunicator, "intercommunicator"},
     {reason::several_machines, "ranks on several machines"},

@@ -4,17 +4,22 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <mpi.h>
-#include <vector>
 
 #include "collectives.hpp"
 
 namespace interpose {
 
-// Each rank receives the contributions of all ranks to its block of the message, a row from each, and combines the rows
-// in rank order, whether the operation commutes or not. Long messages take several rounds.
+// Combines in rank order, whether the operation commutes or not. The standard lets an MPI pass the operation any part of a vector, but
+// programs reduce lists by operations that need whole ones, and the MPIs pass those, except in MPI_Reduce_scatter. So each rank that
+// has a result gathers all vectors and combines them itself. Where that is too much, each rank combines its block of the vectors: it
+// receives a row from each rank. Long vectors take several rounds.
 class user_reduction {
  public:
+  // Whether the operation sees parts of vectors of so many bytes, in all functions but reduce_scatter.
+  static bool splits(std::size_t bytes, int ranks) { return bytes > max_whole_bytes / static_cast<std::size_t>(ranks); }
+
   user_reduction(communicator& comm, MPI_Op op, MPI_Datatype type, std::size_t element_bytes)
       : comm_(comm), op_(op), type_(type), element_bytes_(element_bytes) {}
 
@@ -25,26 +30,42 @@ class user_reduction {
   void exclusive_scan(input in, output out);
 
  private:
-  // The part of a message that is in flight at once.
+  static constexpr std::size_t max_whole_bytes = std::size_t{256} << 10;  // of all ranks; fits a second-level cache
+
+  // The part of a vector that is in flight at once.
   struct round {
     std::size_t begin, bytes;
     std::size_t row;       // bytes of each rank in this round
     std::size_t elements;  // of this rank's row; the last ones may be shorter
   };
-  // Calls deliver(round) for each round when rows_ has arrived; row 0 is empty.
+  // Not initialised, as a std::vector would be.
+  using memory = std::unique_ptr<std::byte[]>;
+
+  // Calls deliver(round) for each round when rows_ has arrived.
   template <class Deliver>
   void in_rounds(input in, Deliver&& deliver);
 
-  output row(int rank, std::size_t bytes) { return {&rows_[bytes * static_cast<std::size_t>(rank + 1)], bytes}; }
-  output fold(round const& r);
-  void make_prefixes(round const& r);
+  output message(round const& r) const { return {message_.get(), r.row * static_cast<std::size_t>(comm_.size())}; }
+
+  // Row 0 is empty, and those of the ranks, which this returns, follow.
+  output make_rows(std::size_t bytes);
+  output rows(int first, std::size_t bytes) const {
+    auto const ranks = static_cast<std::size_t>(comm_.size());
+    return {&rows_[bytes * static_cast<std::size_t>(first)], bytes * ranks};
+  }
+  output row(int rank, std::size_t bytes) const { return {&rows_[bytes * static_cast<std::size_t>(rank + 1)], bytes}; }
+  // Combines the rows of the first `ranks`.
+  output fold(int ranks, std::size_t row_bytes, std::size_t elements) const;
+  output fold(int ranks, std::size_t row_bytes) const { return fold(ranks, row_bytes, row_bytes / element_bytes_); }
+  output fold(round const& r) const { return fold(comm_.size(), r.row, r.elements); }
+  void make_prefixes(round const& r) const;
   void combine(input left, output right, std::size_t elements) const;
 
   communicator& comm_;
   MPI_Op op_;
   MPI_Datatype type_;
   std::size_t element_bytes_;
-  std::vector<std::byte> message_, rows_;
+  memory message_, rows_;
 };
 
 }  // namespace interpose
