@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "call.hpp"
-#include "fortran.hpp"
+#include "callers.hpp"
 #include "messages.hpp"
 
 using namespace interpose;
@@ -314,8 +314,8 @@ int call_exscan(Call c, void const* in, void* out, int count, MPI_Datatype type,
   int MPI_##later(INTERPOSE_PARAMETERS parameters MPI_Comm comm, MPI_Request* request) {                        \
     return call_##now_id(starting(function::later_id, comm, PMPI_##later, request) __VA_OPT__(, ) __VA_ARGS__); \
   }                                                                                                             \
-  INTERPOSE_FORTRAN(now, (INTERPOSE_PARAMETERS parameters MPI_Comm comm), __VA_ARGS__ __VA_OPT__(, ) comm)         \
-  INTERPOSE_FORTRAN(later, (INTERPOSE_PARAMETERS parameters MPI_Comm comm, MPI_Request * request),                 \
+  INTERPOSE_PMPI(now, (INTERPOSE_PARAMETERS parameters MPI_Comm comm), __VA_ARGS__ __VA_OPT__(, ) comm)         \
+  INTERPOSE_PMPI(later, (INTERPOSE_PARAMETERS parameters MPI_Comm comm, MPI_Request * request),                 \
                  __VA_ARGS__ __VA_OPT__(, ) comm, request)
 #define INTERPOSE_PARAMETERS(...) __VA_ARGS__ __VA_OPT__(, )
 

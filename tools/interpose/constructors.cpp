@@ -3,7 +3,7 @@
 #include <mpi.h>
 
 #include "binding.hpp"
-#include "fortran.hpp"
+#include "callers.hpp"
 
 using namespace interpose;
 
@@ -73,26 +73,25 @@ int MPI_Intercomm_merge(MPI_Comm comm, int high, MPI_Comm* made) {
   return make_and_agree(made, [&] { return PMPI_Intercomm_merge(comm, high, made); });
 }
 
-INTERPOSE_FORTRAN(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* made), comm, color, key, made)
-INTERPOSE_FORTRAN(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made), comm, type, key,
-                  info, made)
-INTERPOSE_FORTRAN(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* made), comm, group, made)
-INTERPOSE_FORTRAN(Cart_create,
-                  (MPI_Comm comm, int n, int const sizes[], int const periodic[], int reorder, MPI_Comm* made), comm, n,
-                  sizes, periodic, reorder, made)
-INTERPOSE_FORTRAN(Cart_sub, (MPI_Comm comm, int const kept[], MPI_Comm* made), comm, kept, made)
-INTERPOSE_FORTRAN(Graph_create,
-                  (MPI_Comm comm, int n, int const index[], int const edges[], int reorder, MPI_Comm* made), comm, n,
-                  index, edges, reorder, made)
-INTERPOSE_FORTRAN(Dist_graph_create,
-                  (MPI_Comm comm, int n, int const sources[], int const degrees[], int const targets[],
-                   int const weights[], MPI_Info info, int reorder, MPI_Comm* made),
-                  comm, n, sources, degrees, targets, weights, info, reorder, made)
-INTERPOSE_FORTRAN(Dist_graph_create_adjacent,
-                  (MPI_Comm comm, int in, int const sources[], int const in_weights[], int out, int const targets[],
-                   int const out_weights[], MPI_Info info, int reorder, MPI_Comm* made),
-                  comm, in, sources, in_weights, out, targets, out_weights, info, reorder, made)
-INTERPOSE_FORTRAN(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made), comm, group, tag, made)
-INTERPOSE_FORTRAN(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm* made), comm, high, made)
+INTERPOSE_PMPI(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* made), comm, color, key, made)
+INTERPOSE_PMPI(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made), comm, type, key,
+               info, made)
+INTERPOSE_PMPI(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* made), comm, group, made)
+INTERPOSE_PMPI(Cart_create,
+               (MPI_Comm comm, int n, int const sizes[], int const periodic[], int reorder, MPI_Comm* made), comm, n,
+               sizes, periodic, reorder, made)
+INTERPOSE_PMPI(Cart_sub, (MPI_Comm comm, int const kept[], MPI_Comm* made), comm, kept, made)
+INTERPOSE_PMPI(Graph_create, (MPI_Comm comm, int n, int const index[], int const edges[], int reorder, MPI_Comm* made),
+               comm, n, index, edges, reorder, made)
+INTERPOSE_PMPI(Dist_graph_create,
+               (MPI_Comm comm, int n, int const sources[], int const degrees[], int const targets[],
+                int const weights[], MPI_Info info, int reorder, MPI_Comm* made),
+               comm, n, sources, degrees, targets, weights, info, reorder, made)
+INTERPOSE_PMPI(Dist_graph_create_adjacent,
+               (MPI_Comm comm, int in, int const sources[], int const in_weights[], int out, int const targets[],
+                int const out_weights[], MPI_Info info, int reorder, MPI_Comm* made),
+               comm, in, sources, in_weights, out, targets, out_weights, info, reorder, made)
+INTERPOSE_PMPI(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made), comm, group, tag, made)
+INTERPOSE_PMPI(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm* made), comm, high, made)
 
 }  // extern "C"

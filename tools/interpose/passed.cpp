@@ -2,8 +2,8 @@
 // Collectives that are passed to the MPI, and counted.
 #include <mpi.h>
 
+#include "callers.hpp"
 #include "decision.hpp"
-#include "fortran.hpp"
 #include "statistics.hpp"
 
 using namespace interpose;
@@ -14,7 +14,7 @@ using namespace interpose;
     counted.passed(function::what, reason::why);           \
     return PMPI_##name(__VA_ARGS__);                       \
   }                                                        \
-  INTERPOSE_FORTRAN(name, parameters, __VA_ARGS__)
+  INTERPOSE_PMPI(name, parameters, __VA_ARGS__)
 
 extern "C" {
 

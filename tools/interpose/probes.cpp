@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "binding.hpp"
-#include "fortran.hpp"
+#include "callers.hpp"
 
 extern "C" {
 
@@ -18,10 +18,10 @@ int MPI_Win_test(MPI_Win window, int* ended) {
   return interpose::ask_for_arrivals(ended, [&] { return PMPI_Win_test(window, ended); });
 }
 
-INTERPOSE_FORTRAN(Iprobe, (int source, int tag, MPI_Comm comm, int* found, MPI_Status* status), source, tag, comm,
-                  found, status)
-INTERPOSE_FORTRAN(Improbe, (int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status),
-                  source, tag, comm, found, message, status)
-INTERPOSE_FORTRAN(Win_test, (MPI_Win window, int* ended), window, ended)
+INTERPOSE_PMPI(Iprobe, (int source, int tag, MPI_Comm comm, int* found, MPI_Status* status), source, tag, comm, found,
+               status)
+INTERPOSE_PMPI(Improbe, (int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status),
+               source, tag, comm, found, message, status)
+INTERPOSE_PMPI(Win_test, (MPI_Win window, int* ended), window, ended)
 
 }  // extern "C"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "binding.hpp"
-#include "fortran.hpp"
+#include "callers.hpp"
 #include "tutti/started/progress.hpp"
 
 // MPI 4.1 can also query lists of requests.

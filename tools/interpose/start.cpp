@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "binding.hpp"
-#include "fortran.hpp"
+#include "callers.hpp"
 #include "loaded_mpis.hpp"
 #include "statistics.hpp"
 
