@@ -2,6 +2,7 @@
 // Counts the program's calls by how they were carried out; TUTTI_MPI_STATS=1 prints the counts when MPI is finalized.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -27,6 +28,13 @@ class statistics {
   }
   void passed(function f, reason why) {
     if (wanted_) of(f).passed[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Whether there was a call.
+  bool any() const {
+    return std::ranges::any_of(rows_, [](row const& r) {
+      return r.ran > 0 || std::ranges::any_of(r.passed, [](auto const& n) { return n > 0; });
+    });
   }
 
   // One line per function that was called.
