@@ -152,7 +152,7 @@ void decide(MPI_Comm comm, binding& b, bool may_wait) {
       join(comm, b);
     } catch (std::exception const& e) {
       b.why = reason::broken;
-      b.failed->report(describe_call("joining the ranks", MPI_DATATYPE_NULL, comm), e.what());
+      b.failed->report(describe_call("joining the ranks", MPI_DATATYPE_NULL, comm), e, ends_the_program(comm));
     }
   }
   b.decided = true;
@@ -281,6 +281,8 @@ std::uint64_t agreed_identity(MPI_Comm made) {
 void identify(MPI_Comm made, std::uint64_t identity) {
   if (running != nullptr && made != MPI_COMM_NULL && identity != 0) bind(made, identity);
 }
+
+bool is_first_report(int kind) { return running == nullptr || !running->here || running->here->is_first_report(kind); }
 
 bool is_first_notice() { return running != nullptr && running->here->is_first_notice(); }
 

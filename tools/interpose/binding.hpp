@@ -69,6 +69,8 @@ MPI_Comm quiet_communicator();
 
 // Whether no rank of this machine has called it before.
 bool is_first_notice();
+// Whether no rank of this machine has called it with this kind of error within the last seconds.
+bool is_first_report(int kind);
 
 // Lets the MPI progress messages, which it does only during calls: a program relies on its collectives for that. Called
 // between start and stop.

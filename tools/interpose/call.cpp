@@ -29,24 +29,14 @@ std::optional<operation> predefined_operation(MPI_Op op) {
   return {};
 }
 
-bool ends_the_program(MPI_Comm comm) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  PMPI_Comm_get_errhandler(comm, &handler);
-  bool out = handler == MPI_ERRORS_ARE_FATAL;
-#if defined(MPI_ERRORS_ABORT)
-  out = out || handler == MPI_ERRORS_ABORT;
-#endif
-  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
-  return out;
-}
-
 }  // namespace
 
 int call::end_by(std::exception const& e) const {
   std::string const mine = describe();
   if (ranks() > 1) bound_->ranks->engine().give_up(std::string_view(mine));  // in case the others do not know
-  int const code = bound_->failed->report(mine, e.what());
-  if (may_wait_ && !ends_the_program(comm_) && all_failed_here()) bound_->why = reason::handed_back;
+  bool const ends = ends_the_program(comm_);
+  int const code = bound_->failed->report(mine, e, ends);
+  if (may_wait_ && !ends && all_failed_here()) bound_->why = reason::handed_back;
   return fail(code);
 }
 

@@ -2,6 +2,7 @@
 // A hash table of linked lists, changed under a lock.
 #include "groups.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <new>
 #include <utility>
@@ -24,7 +25,8 @@ constexpr std::size_t lists = 500;
 struct groups::directory {
   std::atomic<std::uint32_t> holder;  // see lock_of_ranks
   std::atomic<bool> noticed;
-  bool full;  // there was no memory for a group
+  std::atomic<std::int64_t> reported[16];  // when, in seconds of a clock that all processes share
+  bool full;                               // there was no memory for a group
   address list[lists];
 };
 
@@ -71,6 +73,17 @@ groups::membership groups::join(std::uint64_t identity, std::vector<int> const& 
 }
 
 bool groups::is_first_notice() { return !at<directory>(directory_).noticed.exchange(true); }
+
+bool groups::is_first_report(int kind) {
+  if (directory_ == 0) return true;  // there is no other rank
+  auto& reported = at<directory>(directory_).reported[kind];
+  // 0 means never, and the clock may have started less than 10 s ago
+  auto const now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch());
+  std::int64_t const mine = now.count() + 10;
+  std::int64_t before = reported.load();
+  return mine - before >= 10 && reported.compare_exchange_strong(before, mine);
+}
 
 groups::address& groups::find(std::uint64_t identity) const {
   address* place = &at<directory>(directory_).list[identity % lists];

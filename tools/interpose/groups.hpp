@@ -57,6 +57,8 @@ class groups {
 
   // Whether no rank has called it before.
   bool is_first_notice();
+  // Whether no rank has called it with this number within the last 10 s. The number is less than 16.
+  bool is_first_report(int kind);
 
  private:
   struct group;

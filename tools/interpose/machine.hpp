@@ -32,6 +32,7 @@ class machine {
   communicator enter(groups::membership const& group, std::vector<int> const& members);
 
   bool is_first_notice() { return groups_->is_first_notice(); }
+  bool is_first_report(int kind) { return !groups_ || groups_->is_first_report(kind); }
 
   // A number that no rank of this job gets a second time.
   std::uint64_t new_number() { return static_cast<std::uint64_t>(world_rank_) << 40 | ++numbers_; }

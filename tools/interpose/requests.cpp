@@ -49,7 +49,7 @@ void finish(pending* p) {
     p->work.wait();
     p->kept->deliver();
   } catch (std::exception const& e) {
-    p->code = p->failed->report(p->function, e.what());
+    p->code = p->failed->report(p->function, e, ends_the_program(MPI_COMM_WORLD));
   }
   p->kept.reset();
   owe_progress();
