@@ -128,9 +128,9 @@ class progress_list {
 
 // While one exists, a thread drives the started calls and messages of this process, so that they progress while the
 // program computes or makes other calls on the same communicators. It uses a core while they progress, and polls every 50
-// us while they do not. While there are none, it polls for about 20 ms more, and then sleeps until one is started. It does not
-// drive calls that only one thread may make: MPI, and the nodes of tutti::hierarchical, unless MPI was initialised with
-// MPI_THREAD_MULTIPLE.
+// us while they do not, or every millisecond once they have not for about half a second. While there are none, it polls for
+// about 20 ms more, and then sleeps until one is started. It does not drive calls that only one thread may make: MPI, and
+// the nodes of tutti::hierarchical, unless MPI was initialised with MPI_THREAD_MULTIPLE.
 class progress_thread {
  public:
   progress_thread() : thread_([this] { drive(); }) {
@@ -157,6 +157,9 @@ class progress_thread {
     // A program that starts one call after another does not wake this thread for each.
     constexpr int max_naps = 200;
     int naps = 0;
+    constexpr int max_rests = 5000;
+    int rests = 0;  // since there was progress, or another number of calls
+    std::size_t before = 0;
     while (!stop_.load(std::memory_order_relaxed)) {
       if (detail::progress_list::pending() == 0) {
         if (++naps <= max_naps) calls.nap(detail::idler::rest);
@@ -164,9 +167,12 @@ class progress_thread {
         continue;
       }
       naps = 0;
+      std::size_t const pending = detail::progress_list::pending();
+      if (std::exchange(before, pending) != pending) rests = 0;
       if (detail::progress_list::has_waiter()) calls.nap(detail::nap_length);
-      else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
-      else rest.pause();
+      else if (detail::progress_list::help() == detail::progress::moved) rest.moved(), rests = 0;
+      else if (++rests < max_rests) rest.pause();
+      else calls.nap(detail::nap_length);
     }
   }
 
