@@ -178,7 +178,7 @@ TEST_CASE("the guide to training") {
       for (std::size_t i = 0; i < 2; ++i) model.ready(i);
       tutti::training::optimizer descent(parameters, tutti::training::adam{.rate = 1e-3, .weight_decay = 0.01});
       model.finish();
-      descent.step(model);  // leaves alone what no rank has used
+      descent.step(model);  // skips parameters that no rank has used
       descent.step(model,
                    std::min(1.0, 5.0 / (tutti::training::gradient_norm(model) + 1e-6)));  // their norm is 5 at most
 

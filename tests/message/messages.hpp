@@ -443,6 +443,15 @@ void check_other_tags(Comm& comm) {
   error const e = error_of([&] { got.wait(); });
   expect_error(e, error_code::timeout, ", tag 8 has arrived, which no receive matches");
   expect_error(e, error_code::timeout, "; check the ranks and tags of the sends and receives");
+  auto long_pair = comm.subgroup({0, 1});
+  std::vector<int> data(200000);
+  options const soon{.timeout = std::chrono::seconds(2)};
+  error const of_long = error_of([&] {
+    if (long_pair.rank() == 0) send(long_pair, data, 1, 8, soon);
+    else recv(long_pair, data, 0, 7, soon);
+  });
+  expect_error(of_long, error_code::timeout, "; the tags of these two differ [rank ");
+  expect_error(of_long, error_code::timeout, "; check the ranks and tags of the sends and receives");
 }
 
 // A rank that makes another call, and one that has closed its communicator.

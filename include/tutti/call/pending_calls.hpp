@@ -23,6 +23,8 @@ class pending_calls {
   virtual progress advance() noexcept = 0;
   // The same, if this thread is allowed to and no other thread is doing it.
   virtual progress help() noexcept = 0;
+  // After advance(), by a program that tests instead of waiting.
+  virtual void count_test(progress) noexcept {}
   // Waits until `one`, or all if it is null, have ended; returns false once `until` has passed.
   virtual bool wait(pending_call const* one, deadline until) = 0;
   // Ends all calls without further progress, if they are of a communicator, which then has a fault for all ranks.

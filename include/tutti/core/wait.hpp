@@ -147,6 +147,22 @@ class idler {
   int looks_ = 0;  // without success
 };
 
+// For programs that test in a loop instead of waiting: after as many tests in vain as a wait would spin, each leaves the core to
+// others, such as the peer that would answer. Without that, each answer takes a time slice of the system where ranks share cores.
+class tests_in_vain {
+ public:
+  // Threads may lose a test of each other.
+  void count(progress reached, patience const& how) noexcept {
+    int const before = reached == progress::stuck ? number_.load(std::memory_order_relaxed) : -1;
+    if (before < how.spins) number_.store(before + 1, std::memory_order_relaxed);
+    bool const asks = before >= spins_before_asking && how.share_core != nullptr;
+    if (before >= how.spins || (asks && how.share_core(how.peers))) ::sched_yield();
+  }
+
+ private:
+  std::atomic<int> number_{0};  // since there was progress
+};
+
 // A nap that takes this long, whatever becomes ready.
 inline auto sleep_for(std::chrono::nanoseconds time) {
   return [time](auto const&) { std::this_thread::sleep_for(time); };

@@ -70,7 +70,7 @@ template <transport Transport>
 std::string peer_states<Transport>::last_call(int peer) const {
   std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
   bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank() || transport_.left(peer);
-  if (called == 0) return knows ? "before its first collective call" : "not heard from yet";
+  if (called == 0) return knows ? "before its first collective call" : "not heard from";
   auto const words = notices_->find(peer, called);
   std::string const what =
       words ? join({describe(*words, *notices_, peer), at_site_in(*words, *notices_, peer)}) : "no longer on record";

@@ -70,7 +70,7 @@ class message_faults {
     circumstance when = circumstance::usual;
     bool const waits_for_itself = alone() || peer == engine_.rank();
     if (waits_for_itself) append(what, {"; rank ", engine_.rank(), " waits for itself"});
-    else when = add_waiting_chain(what, peer);
+    else when = add_waiting_chain(what, t, peer);
     std::string const other = other_message(t);
     what += other;
     if (!other.empty()) when = circumstance::message;  // its tag is the likely cause
@@ -121,8 +121,8 @@ class message_faults {
     return join({"; a message of ", kept->front.bytes, " bytes of ", type_name(kept->from, kept->front.type),
                  " from rank ", kept->from, ", tag ", kept->front.tag, " has arrived, which no receive matches"});
   }
-  // Adds what the peer is doing, then the rank that it waits for, and so on along the chain.
-  [[gnu::cold]] circumstance add_waiting_chain(std::string& out, int peer) {
+  // Adds what the peer of t is doing, then the rank that it waits for, and so on along the chain.
+  [[gnu::cold]] circumstance add_waiting_chain(std::string& out, transfer const& t, int peer) {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     std::vector<int> seen{engine_.rank()};
     while (peer != any_source && std::find(seen.begin(), seen.end(), peer) == seen.end()) {
@@ -132,6 +132,11 @@ class message_faults {
       if (!message) break;
       peer = peer_of(*message);
       if (peer == engine_.rank()) {
+        bool const one_way = seen.size() == 2 && is_send(*message) != (t.what == transfer::send);
+        if (one_way && tag_of(*message) != t.tag) {
+          out += "; the tags of these two differ";
+          return circumstance::message;
+        }
         out += "; they wait for each other";
         return circumstance::circle;
       }

@@ -74,7 +74,11 @@ template <class Comm>
                                            std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm>()) {
     detail::transfer t = detail::probe_for(comm, "iprobe", from, tag, {}, where);
-    if (from != no_rank) detail::with_exchange(comm, where, [&](auto& all) { all.look_for(t, where); });
+    if (from != no_rank)
+      detail::with_exchange(comm, where, [&](auto& all) {
+        all.look_for(t, where);
+        all.count_test(t.ended ? detail::progress::moved : detail::progress::stuck);
+      });
     if (!t.ended) return {};
     return detail::probed_by(t);
   } else {

@@ -48,6 +48,7 @@ class call_queue : public pending_calls {
     std::unique_lock const lock(busy_, std::try_to_lock);
     return lock ? move(false) : progress::stuck;
   }
+  void count_test(progress reached) noexcept final { tests_.count(reached, engine_.transport().waits()); }
   // Takes the lock only if it is free: its holder may be about to stop this queue and then the caller's.
   void stop() noexcept final {
     auto const now = progress_list::moving();
@@ -137,6 +138,7 @@ class call_queue : public pending_calls {
     return move(waits);
   }
 
+  tests_in_vain tests_;
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // the thread that used this communicator last
   std::atomic<bool> stopped_ = false;                                // a fault has ended all calls
   bool listed_ = false;

@@ -48,9 +48,14 @@ class TUTTI_NODISCARD("the call continues without its work, so nothing says when
 
   // Drives started calls, and returns whether this one has ended. Throws the error of the call.
   bool test() {
-    advance();
-    if (!done()) detail::progress_list::help();  // a peer may be waiting for another call
-    return done() && finish();
+    if (done()) return finish();
+    detail::pending_calls& calls = *call_->queue();
+    detail::progress reached = calls.advance();
+    if (!done() && detail::progress_list::help() != detail::progress::stuck)  // a peer may be waiting for another call
+      reached = detail::progress::moved;
+    if (done()) return finish();
+    calls.count_test(reached);
+    return false;
   }
   // Waits until the call has ended. Throws what the blocking call would throw; error: timeout once options::timeout has
   // passed, counted from the first poll of the running call that found it waiting for long.
