@@ -157,8 +157,8 @@ class progress_thread {
     // A program that starts one call after another does not wake this thread for each.
     constexpr int max_naps = 200;
     int naps = 0;
-    constexpr int max_rests = 5000;
-    int rests = 0;  // since there was progress, or another number of calls
+    constexpr int max_rests = 5000;  // of 50 us; then it looks every nap_length
+    int rests = 0;                   // since there was progress, or another number of calls
     std::size_t before = 0;
     while (!stop_.load(std::memory_order_relaxed)) {
       if (detail::progress_list::pending() == 0) {
@@ -169,10 +169,15 @@ class progress_thread {
       naps = 0;
       std::size_t const pending = detail::progress_list::pending();
       if (std::exchange(before, pending) != pending) rests = 0;
-      if (detail::progress_list::has_waiter()) calls.nap(detail::nap_length);
-      else if (detail::progress_list::help() == detail::progress::moved) rest.moved(), rests = 0;
-      else if (++rests < max_rests) rest.pause();
-      else calls.nap(detail::nap_length);
+      bool const others_drive = detail::progress_list::has_waiter();
+      if (!others_drive && detail::progress_list::help() == detail::progress::moved) {
+        rest.moved();
+        rests = 0;
+      } else if (!others_drive && ++rests < max_rests) {
+        rest.pause();
+      } else {
+        calls.nap(detail::nap_length);
+      }
     }
   }
 
