@@ -173,8 +173,9 @@ class progress_thread {
       if (!others_drive && detail::progress_list::help() == detail::progress::moved) {
         rest.moved();
         rests = 0;
-      } else if (!others_drive && ++rests < max_rests) {
+      } else if (!others_drive && rests < max_rests) {
         rest.pause();
+        ++rests;
       } else {
         calls.nap(detail::nap_length);
       }
