@@ -252,7 +252,7 @@ def main():
     except NotResults as e:
         sys.exit(f"report.py: {e}")
     except OSError as e:
-        sys.exit(f"report.py: {e.filename or "the output"}: {e.strerror}")
+        sys.exit(f"report.py: {e.filename or 'the output'}: {e.strerror}")
 
 
 if __name__ == "__main__":

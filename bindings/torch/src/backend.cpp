@@ -253,11 +253,6 @@ communicator meet(c10d::Store& store, int rank, int size, tutti::detail::countdo
 
 }  // namespace
 
-// timedelta.max has more nanoseconds than 64 bits hold.
-std::chrono::milliseconds backend::representable(std::chrono::milliseconds timeout) {
-  return std::min(timeout, std::chrono::floor<std::chrono::milliseconds>(std::chrono::nanoseconds::max()));
-}
-
 void refuse_reduction(at::ScalarType type, c10d::ReduceOp const& op) {
   static constexpr char const* names[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
   auto const index = static_cast<std::size_t>(static_cast<c10d::ReduceOp::RedOpType>(op));
@@ -273,9 +268,9 @@ double premultiplier(c10d::ReduceOp const& op) {
 
 backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout,
                  std::vector<int> const& members)
-    : Backend(rank, size), timeout_(representable(timeout)) {
+    : Backend(rank, size), timeout_(timeout) {
   try {
-    tutti::detail::countdown until(timeout_.load());
+    tutti::detail::countdown until(timeout);
     group_ = std::make_shared<group>(size == 1 ? communicator(std::make_unique<tutti::shm>())
                                                : meet(*store, rank, size, until, members));
   } catch (tutti::error const& e) {
@@ -302,7 +297,7 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
     TORCH_CHECK(of, "tutti: this process group was shut down");
     one = std::make_shared<call>(of);
     of->own(one);
-    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_.load() : representable(timeout)};
+    tutti::options const o{.timeout = timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout};
     at::AutoDispatchBelowADInplaceOrView const below_autograd;
     try {
       start(of->comm, o, *one);

@@ -32,7 +32,7 @@ class backend : public c10d::Backend {
   c10::intrusive_ptr<Options> getBackendOptions() override {
     return c10::make_intrusive<Options>(getBackendName(), timeout_.load());
   }
-  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = representable(timeout); }
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
 
   work_handle broadcast(tensors& data, c10d::BroadcastOptions const& o) override;
@@ -63,7 +63,6 @@ class backend : public c10d::Backend {
   void shutdown() override;
 
  private:
-  static std::chrono::milliseconds representable(std::chrono::milliseconds timeout);
   // Starts a call by start(comm, options, call), one at a time, because calls start in the same order on all ranks.
   template <class Start>
   work_handle begin(c10d::OpType what, char const* title, tensors const& inputs, std::chrono::milliseconds timeout,

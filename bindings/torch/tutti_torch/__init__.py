@@ -7,6 +7,7 @@
     dist.init_process_group("tutti")  # in place of "gloo"
 """
 import atexit
+import datetime
 
 import torch.distributed
 
@@ -14,6 +15,8 @@ from . import _backend
 
 
 def _create(of, options):
+    if not datetime.timedelta(0) < of.timeout <= datetime.timedelta(days=36500):  # timedelta.max arrives here as a negative time
+        raise ValueError(f"tutti: the timeout of a process group is {of.timeout}; pass a positive one of at most 36500 days")
     return _backend.create(of.store, of.group_rank, of.group_size, of.timeout, of.global_ranks_in_group)
 
 
