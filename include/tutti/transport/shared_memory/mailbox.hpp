@@ -138,7 +138,7 @@ class mailbox : public packet_rounds {
     rank_page& self = segment_.rank(rank_);
     self.asleep.store(1, std::memory_order_seq_cst);
     std::uint32_t const heard = self.bell.load(std::memory_order_seq_cst);
-    if (!ready()) sleep(heard, has_other_work);
+    if (!ready()) sleep_until_rung(heard, has_other_work);
     self.asleep.store(0, std::memory_order_relaxed);
   }
   // Wakes a peer that naps. There is no fence between the store that the peer waits for and this load: it would cost
@@ -273,7 +273,7 @@ class mailbox : public packet_rounds {
   // Notes the core of this rank and looks at those that others have noted.
   [[gnu::cold]] static bool share_core(void const* self) noexcept;
   // Sleeps until this rank's bell rings again after `heard` rings, or a nap is over.
-  [[gnu::cold]] void sleep(std::uint32_t heard, bool briefly) noexcept;
+  [[gnu::cold]] void sleep_until_rung(std::uint32_t heard, bool briefly) noexcept;
   [[gnu::cold]] static void wake(rank_page& other) noexcept;
 
   readable_memory reach_;

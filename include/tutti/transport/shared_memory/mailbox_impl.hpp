@@ -52,7 +52,7 @@ TUTTI_INLINE bool mailbox::share_core(void const* self) noexcept {
   return false;
 }
 
-TUTTI_INLINE void mailbox::sleep(std::uint32_t heard, bool briefly) noexcept {
+TUTTI_INLINE void mailbox::sleep_until_rung(std::uint32_t heard, bool briefly) noexcept {
   constexpr std::chrono::microseconds short_nap{50};
   briefly |= background_jobs.load(std::memory_order_relaxed) != 0;
   std::timespec const time{0, std::chrono::nanoseconds(briefly ? short_nap : nap_length).count()};
