@@ -25,8 +25,8 @@ class joining {
   // `try_to_fetch`. This rank has then left the group.
   [[gnu::cold]] void join(function_ref<bool()> try_to_fetch);
 
-  // Called instead by a rank that cannot join, for example because the system refuses to map the memory. It raises a fault, because
-  // a rank that merely leaves seems to have given up waiting for others.
+  // For a rank that cannot join, for example because the system refuses to map the memory. It raises a fault, because a rank that
+  // merely leaves seems to have given up waiting for others.
   [[gnu::cold]] static void refuse(segment const& memory, int rank, acquaintance const& others) noexcept;
 
  private:
@@ -38,6 +38,8 @@ class joining {
   // The rank that has ended, or else one that has given up, as others do because of the first.
   int gone() const;
   bool gave_up(int rank) const { return self_.left(rank); }
+  // Calls `own`, and refuses to join if it throws.
+  bool or_refuse(function_ref<bool()> own) const;
   int name_of(int rank) const { return others_.name_of(rank); }
   static fault loss_of(segment const& memory, int finder, int rank, char const* what, acquaintance const& others);
   error refusal(fault const& f) const;

@@ -28,7 +28,7 @@ TUTTI_INLINE void joining::join(function_ref<bool()> try_to_fetch) {
     }
   } guard{self_};
   meet([&](int r) { return memory.rank(r).status.load(std::memory_order_acquire) != presence::absent; });
-  own.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
+  own.can_fetch.store(or_refuse(try_to_fetch) ? fetching::works : fetching::refused, std::memory_order_release);
   self_.wake_all();
   meet([&](int r) { return memory.rank(r).can_fetch.load(std::memory_order_acquire) != fetching::untried; });
   guard.joined = true;
@@ -76,8 +76,17 @@ TUTTI_INLINE int joining::gone() const {
     if (gave_up(r)) first = r;
   // Looked for last, because a rank that gives up has seen the loss of another before.
   for (int r = 0; r < self_.ranks(); ++r)
-    if (lost_(r) && !gave_up(r)) return r;
+    if (or_refuse([&] { return lost_(r); }) && !gave_up(r)) return r;
   return first;
+}
+
+TUTTI_INLINE bool joining::or_refuse(function_ref<bool()> own) const {
+  try {
+    return own();
+  } catch (...) {
+    refuse(self_.memory(), self_.rank(), others_);
+    throw;
+  }
 }
 
 TUTTI_INLINE fault joining::loss_of(segment const& memory, int finder, int rank, char const* what,
