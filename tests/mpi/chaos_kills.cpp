@@ -63,6 +63,11 @@ void see_no_processes() {
   expect(::mount("none", "/proc", "tmpfs", 0, nullptr) == 0, "cannot hide /proc");
 }
 
+// Whether one rank sees no processes, and so learns of the loss only by messages. UCX, over which MPICH sends, has one queue for all
+// senders on the machine, and a sender that dies between reserving its place and filling it holds up all later messages. So the victim
+// then dies between two calls of the MPI.
+bool unseen(unsigned seed) { return seed % 4 == 3; }
+
 // Ends well if this rank was told who is dead, by its number, before the deadline.
 template <class Algorithm = automatic, class Comm>
 void suffer(Comm first, unsigned seed) {
@@ -77,11 +82,14 @@ void suffer(Comm first, unsigned seed) {
     random_traffic<Comm, Algorithm> all(*comm, seed);
     try {
       barrier<Algorithm>(*comm);  // others may still be in it when the victim dies
-      if (rank == plan.victim) die_in(plan.after);
+      auto const began = last = deadline::clock::now();
+      bool const victim = rank == plan.victim;
+      if (victim && !unseen(seed)) die_in(plan.after);
       for (;; ++operations) {
         last = deadline::clock::now();
+        if (victim && unseen(seed) && last >= began + plan.after) ::raise(SIGKILL);
         if (!only_waits()) all.step();
-        else if (rank == plan.victim) ::pause();
+        else if (victim) ::pause();
         else barrier<Algorithm>(*comm);
       }
     } catch (error const& e) {
@@ -115,8 +123,8 @@ TEST_CASE("whenever a rank of an MPI job is killed, the others are told the same
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   int code = 1;
   try {
-    if (seed % 4 == 3 && rank == (kill_plan::of(seed, 4).victim + 1) % 4) see_no_processes();
-    if (seed % 4 == 0 || seed % 4 == 3) {
+    if (unseen(seed) && rank == (kill_plan::of(seed, 4).victim + 1) % 4) see_no_processes();
+    if (seed % 4 == 0 || unseen(seed)) {
       suffer(from_mpi(), seed);
     } else if (seed % 4 == 1) {
       suffer(from_mpi<hierarchical>(), seed);
