@@ -431,6 +431,41 @@ void check_circle_of_one(Comm& comm) {
   expect_error(e, error_code::timeout, "; start both directions at once with send_recv");
 }
 
+// A rank that is alone waits for itself.
+template <class Comm>
+void check_lone_receive(Comm& comm) {
+  std::vector<int> data(3);
+  options const soon{.timeout = std::chrono::milliseconds(100)};
+  for (bool const tests : {false, true}) {
+    receive_work in = irecv(comm, data, 0, 4, soon);
+    error const e = error_of([&] {
+      while (tests && !in.test()) {
+      }
+      in.wait();
+    });
+    expect_error(e, error_code::timeout, "; rank 0 waits for itself [rank 0]");
+  }
+}
+
+// All ranks close with a receive to which nobody sends. That of rank 0 comes so late that the others would have given up.
+template <class Comm>
+void check_receives_at_end(Comm& comm) {
+  std::vector<int> in_vain(3), late(3);
+  receive_work never, last;
+  {
+    auto group = comm.split(0).value();
+    never = irecv(group, in_vain, any_source, 9);
+    if (group.rank() == 1) last = irecv(group, late, 0, 8);
+    if (group.rank() == 0 && group.size() > 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      send(group, std::vector<int>(3, 5), 1, 8);
+    }
+  }
+  expect(last.get().count == (comm.rank() == 1 ? 3 : 0), "a message that comes while its receiver closes is lost");
+  expect_error(error_of([&] { never.wait(); }), error_code::rank_left, "nobody sends what a recv waits for: ");
+  barrier(comm);
+}
+
 // Ranks that wait for each other, because the tags of send and receive differ.
 template <class Comm>
 void check_other_tags(Comm& comm) {

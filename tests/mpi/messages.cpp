@@ -35,6 +35,11 @@ TEST_CASE("messages end with an error over MPI") {
   }
 }
 
+TEST_CASE("ranks close although receives wait for messages that nobody sends") {
+  CHECK(on_ranks(3, [](auto& comm) { check_receives_at_end(comm); }) == "");
+  CHECK(on_ranks(4, on_nodes_of(2), [](auto& comm) { check_receives_at_end(comm); }) == "");
+}
+
 TEST_CASE("messages that nobody asked for do not keep ranks from closing") {
   CHECK(on_ranks(3, [](auto& comm) {
           std::vector<int> const data(500, 1);

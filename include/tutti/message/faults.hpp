@@ -47,6 +47,16 @@ class message_faults {
     return {};
   }
 
+  // Whether every other rank has gone or closes its communicator, and waits for receives only.
+  [[gnu::cold]] bool all_close() {
+    for (int peer = 0; peer < engine_.ranks(); ++peer) {
+      if (peer == engine_.rank() || engine_.transport().lost(peer) || engine_.transport().left(peer)) continue;
+      auto const message = engine_.notices().awaited(peer);
+      if (!message || !is_last(*message)) return false;
+    }
+    return true;
+  }
+
   [[noreturn, gnu::cold]] void raise_departure(transfer const& t, error_code code, int peer,
                                                std::source_location where) {
     auto const why = engine_.states().why_gone(peer);
@@ -56,6 +66,12 @@ class message_faults {
                     : join({engine_.transport().describe(peer), " ended, ", engine_.states().doing(peer)}),
                 ", while rank ", engine_.rank(), " is in ", text(t), why.text, other_message(t)}),
           where, why.when != circumstance::usual ? why.when : circumstance::message);
+  }
+  [[noreturn, gnu::cold]] void raise_unsent(transfer const& t, std::source_location where) {
+    raise(error_code::rank_left, t.peer == any_source ? -1 : t.peer,
+          join({"nobody sends what a recv waits for: all ranks close their communicators, and rank ", engine_.rank(),
+                " is in ", text(t), other_message(t)}),
+          where, circumstance::message);
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),

@@ -2,17 +2,21 @@
 // The messages of a communicator that are in flight: their progress, their ends and their faults.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <utility>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/fifo.hpp"
+#include "tutti/core/wait.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/message/faults.hpp"
@@ -72,7 +76,7 @@ class messages_in_flight : public call_queue<Transport> {
       if (transfer const* const t = awaited()) {
         auto const record = history_.find(t->number);
         std::uint64_t const site = record ? (*record)[site_word] : 0;
-        engine_.notices().set_awaited(at_site(to_words(*t), site));
+        engine_.notices().set_awaited(at_site(to_words(*t, closes_ && only_awaits()), site));
         announced_ = true;
       }
     }
@@ -154,6 +158,7 @@ class messages_in_flight : public call_queue<Transport> {
   }
   void examine_started() {
     poll_notices();
+    if (closes_) expect_senders();
     for (auto const& one : started_) {
       started_transfer& s = *one;
       expect_partner(s.message, s.place);
@@ -242,6 +247,18 @@ class messages_in_flight : public call_queue<Transport> {
     if (t.ended) return;
     if (auto const gone = faults_.find_departure(t)) receive_or_raise(t, gone->code, gone->peer, where);
   }
+  // Whether only receives that nothing has matched are in flight.
+  [[gnu::cold]] bool only_awaits() {
+    return std::ranges::all_of(started_, [](auto const& s) {
+      return s->message.ended || (s->message.what == transfer::receive && s->message.source == no_rank);
+    });
+  }
+  // While this rank closes: throws once no rank has had anything left to send for a while, which may have been on its way.
+  [[gnu::cold]] void expect_senders() {
+    if (started_.empty() || !only_awaits() || !faults_.all_close()) return all_close_.reset();
+    if (!all_close_) all_close_ = deadline::after(std::chrono::seconds(1));
+    if (all_close_->passed()) faults_.raise_unsent(started_.front()->message, started_.front()->place);
+  }
   // Messages that a rank sent before it went are received first.
   void receive_or_raise(transfer const& t, error_code code, int peer, std::source_location where) {
     while (!t.ended && poll_messages(where) != progress::stuck) {
@@ -258,6 +275,7 @@ class messages_in_flight : public call_queue<Transport> {
   std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
   std::uint32_t last_named_type_ = 0;
   bool closes_ = false;
+  std::optional<deadline> all_close_{};  // when to give up, while no rank has anything left to send
   fifo<std::shared_ptr<started_transfer>> started_;
 };
 

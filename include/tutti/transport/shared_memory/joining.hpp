@@ -33,13 +33,12 @@ class joining {
   using step = function_ref<bool(int)>;  // whether a rank has taken it
 
   void meet(step taken);
-  void examine(step taken);
+  // Once a rank has gone: false if it has only stopped to wait for others that are absent, whom this rank would await in vain.
+  bool is_worthwhile(step taken);
   std::vector<int> absent(step taken) const;
   // The rank that has ended, or else one that has given up, as others do because of the first.
   int gone() const;
   bool gave_up(int rank) const { return self_.left(rank); }
-  // Calls `own`, and refuses to join if it throws.
-  bool or_refuse(function_ref<bool()> own) const;
   int name_of(int rank) const { return others_.name_of(rank); }
   static fault loss_of(segment const& memory, int finder, int rank, char const* what, acquaintance const& others);
   error refusal(fault const& f) const;
@@ -48,6 +47,7 @@ class joining {
   function_ref<bool(int)> lost_;
   acquaintance const& others_;
   countdown& until_;
+  bool waited_in_vain_ = false;  // and so has not refused to join
 };
 
 }  // namespace tutti::detail

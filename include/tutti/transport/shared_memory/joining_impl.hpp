@@ -21,14 +21,17 @@ TUTTI_INLINE void joining::join(function_ref<bool()> try_to_fetch) {
   own.status.store(presence::joined, std::memory_order_release);
   self_.wake_all();
   struct leaves_on_failure {
-    mailbox& self;
+    joining& self;
     bool joined = false;
     ~leaves_on_failure() {
-      if (!joined) self.leave();
+      if (joined) return;
+      if (!self.waited_in_vain_ && !self.self_.notices().faulty())
+        refuse(self.self_.memory(), self.self_.rank(), self.others_);
+      self.self_.leave();
     }
-  } guard{self_};
+  } guard{*this};
   meet([&](int r) { return memory.rank(r).status.load(std::memory_order_acquire) != presence::absent; });
-  own.can_fetch.store(or_refuse(try_to_fetch) ? fetching::works : fetching::refused, std::memory_order_release);
+  own.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
   self_.wake_all();
   meet([&](int r) { return memory.rank(r).can_fetch.load(std::memory_order_acquire) != fetching::untried; });
   guard.joined = true;
@@ -43,21 +46,22 @@ TUTTI_INLINE void joining::meet(step taken) {
   bool const met = wait_until_done(look, self_.waits(), until_, [&](auto const& ready) {
     bool over = false;
     nap_rethrowing(self_, [&] { return ready() || (over = self_.notices().faulty() || gone() >= 0); });
-    if (over) examine(taken);
+    return !over || is_worthwhile(taken);
   });
-  if (!met) throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
+  if (met) return;
+  waited_in_vain_ = true;
+  throw absent_ranks(name_of(self_.rank()), absent(taken), others_.way_out);
 }
 
-TUTTI_INLINE void joining::examine(step taken) {
+TUTTI_INLINE bool joining::is_worthwhile(step taken) {
   auto const known = self_.notices().find_fault();
   int const r = known ? known->peer : gone();
-  if (r < 0) return;
+  if (r < 0) return true;
   bool all = true;
   for (int other = 0; other < self_.ranks(); ++other) all &= taken(other);
-  if (all) return;  // a rank that is gone joined like all others, and has ended or left since
+  if (all) return true;  // a rank that is gone joined like all others, and has ended or left since
   if (known) throw refusal(*known);
-  auto const late = absent(taken);
-  if (gave_up(r) && !late.empty()) throw absent_ranks(name_of(self_.rank()), late, others_.way_out);
+  if (gave_up(r) && !absent(taken).empty()) return false;
   fault const loss = loss_of(self_.memory(), self_.rank(), r, gave_up(r) ? " gave up" : " ended", others_);
   self_.notices().raise(loss);
   throw refusal(loss);
@@ -76,17 +80,8 @@ TUTTI_INLINE int joining::gone() const {
     if (gave_up(r)) first = r;
   // Looked for last, because a rank that gives up has seen the loss of another before.
   for (int r = 0; r < self_.ranks(); ++r)
-    if (or_refuse([&] { return lost_(r); }) && !gave_up(r)) return r;
+    if (lost_(r) && !gave_up(r)) return r;
   return first;
-}
-
-TUTTI_INLINE bool joining::or_refuse(function_ref<bool()> own) const {
-  try {
-    return own();
-  } catch (...) {
-    refuse(self_.memory(), self_.rank(), others_);
-    throw;
-  }
 }
 
 TUTTI_INLINE fault joining::loss_of(segment const& memory, int finder, int rank, char const* what,
