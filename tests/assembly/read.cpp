@@ -90,27 +90,32 @@ TEST_CASE("built-in operations are loops of packed instructions") {
     char const *name, *instruction;
     int least;
   };
-  // At least four in one turn: short packs, of one vector, are a loop too. The function is combine_blocks or one that
-  // the compiler has left out of line there.
+  // At least four in one turn: short packs, of one vector, are a loop too.
   for (auto const& [name, wanted, least] : {
-           expectation{"detail::(combine_blocks|store|fold)<[^(]*float, tutti::sum", "^addps", 4},
-           {"detail::(combine_blocks|store|fold)<[^(]*double, tutti::sum", "^addpd", 4},
-           {"detail::(combine_blocks|store|fold)<[^(]*int, tutti::max", "^pcmpgtd", 4},
-           {"detail::(combine_blocks|store|fold)<[^(]*unsigned char, tutti::sum", "^paddb", 4},
-           {"detail::(combine_blocks|store|fold)<[^(]*float, scale_and_add", "^mulps", 4},
-           {"detail::(combine_blocks|store|fold)<[^(]*float, tutti::sum", "^movnt", 4},
-           {"detail::(combine_blocks|store|fold)<[^(]*bfloat16, tutti::sum", "^addps", 4},
-           {"detail::fold_widest<64ul, float, tutti::bfloat16, tutti::sum", "^vaddps.*%ymm", 4},
-           {"detail::fold_widest<64ul, float, tutti::half, tutti::sum", "^vaddps.*%ymm", 4},
-           {"detail::fold_widest<64ul, float, tutti::half, tutti::sum", "^vcvtph2ps.*%ymm", 4},
-           {"detail::fold_widest<64ul, float, tutti::half, tutti::sum", "^vcvtps2ph", 4},
+           expectation{"detail::fold_packs_widest<[^(]*float, tutti::sum", "^vaddps.*%ymm", 4},
+           {"detail::fold_packs_widest<[^(]*double, tutti::sum", "^vaddpd.*%ymm", 4},
+           {"detail::fold_packs_widest<[^(]*int, tutti::max", "^vpmaxsd.*%ymm", 4},
+           {"detail::fold_packs_widest<[^(]*unsigned char, tutti::sum", "^vpaddb.*%ymm", 4},
+           {"detail::fold_packs_widest<[^(]*float, scale_and_add", "^vmulps.*%ymm", 4},
+           {"detail::fold_packs_widest<[^(]*float, tutti::sum", "^vmovnt.*%ymm", 4},
+           {"detail::fold_widest<[^(]*tutti::bfloat16", "^vaddps.*%ymm", 4},
+           {"detail::fold_widest<[^(]*tutti::half", "^vaddps.*%ymm", 4},
+           {"detail::fold_widest<[^(]*tutti::half", "^vcvtph2ps.*%ymm", 4},
+           {"detail::fold_widest<[^(]*tutti::half", "^vcvtps2ph", 4},
+           // For CPUs without AVX2.
+           {"detail::fold_in_packs<[^(]*float, tutti::sum", "^addps", 4},
+           {"detail::fold_in_packs<[^(]*double, tutti::sum", "^addpd", 4},
+           {"detail::fold_in_packs<[^(]*int, tutti::max", "^pcmpgtd", 4},
+           {"detail::fold_in_packs<[^(]*unsigned char, tutti::sum", "^paddb", 4},
+           {"detail::fold_in_packs<[^(]*float, scale_and_add", "^mulps", 4},
+           {"detail::fold_in_packs<[^(]*bfloat16, tutti::sum", "^addps", 4},
        }) {
     CAPTURE(std::string{name});
     CAPTURE(std::string{wanted});
     CHECK(packed(functions, name, wanted) >= least);
   }
   // A CPU with fused multiply-add must not give other bits than one without.
-  CHECK(packed(functions, "fold_widest", "^vfn?m(add|sub)") == 0);
+  CHECK(packed(functions, "fold_(packs_)?widest", "^vfn?m(add|sub)") == 0);
 }
 
 TEST_CASE("loops that are not of packed instructions are recognised") {

@@ -115,6 +115,17 @@ int wrong_elements(std::size_t n, int fan_in, int fan_out, int in_place, std::si
 
 constexpr std::initializer_list<int> fan_ins = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
 
+// With the widest instructions of this CPU, and with those that all CPUs have.
+template <class F>
+void on_all_cpus(F const& f) {
+  f();
+#if defined(__x86_64__)
+  bool const had = std::exchange(use_widest, false);
+  f();
+  use_widest = had;
+#endif
+}
+
 // The operation that represents its type where two of them would take too long.
 template <class T>
 constexpr auto one_operation = std::get<0>(two_operations_on<T>());
@@ -145,7 +156,9 @@ TEST_CASE("several blocks and an odd tail, also past the caches") {
       for (int const fan_out : {1, 2})
         for (int const in_place : {0, 1})
           for (bool const stream : {false, true})
-            CHECK(wrong_elements<T>(n, fan_in, fan_out, in_place, 1, one_operation<T>, {.stream = stream}) == 0);
+            on_all_cpus([&] {
+              CHECK(wrong_elements<T>(n, fan_in, fan_out, in_place, 1, one_operation<T>, {.stream = stream}) == 0);
+            });
   });
 }
 
@@ -160,8 +173,11 @@ TEST_CASE("past the caches: every begin and end of a line") {
           T* const destination = to.data();
           std::vector<T> expected(n);
           for (std::size_t i = 0; i < n; ++i) expected[i] = reference_element(sources, fan_in, i, sum{}, {});
-          combine(one_thread{}, sources, fan_in, &destination, 1, n, sum{}, {.stream = true});
-          CHECK(to.differ(expected, 3) == 0);
+          on_all_cpus([&] {
+            combine(one_thread{}, sources, fan_in, &destination, 1, n, sum{}, {.stream = true});
+            CHECK(to.differ(expected, 3) == 0);
+            std::fill_n(destination, n, T{});
+          });
         }
   };
   for_each_type(type_list<std::int8_t, float, bfloat16, std::complex<float>>{}, check);
@@ -238,12 +254,7 @@ TEST_CASE("conversions of packs have the bits of conversions one by one, for eve
       CHECK(different == 0);
     });
   };
-  check();
-#if defined(__x86_64__)
-  bool const wide = std::exchange(detail::use_widest, false);
-  check();
-  detail::use_widest = wide;
-#endif
+  on_all_cpus(check);
 }
 
 TEST_CASE("rounding of packs has the bits of rounding one by one") {
@@ -259,21 +270,15 @@ TEST_CASE("rounding of packs has the bits of rounding one by one") {
       }
       T const* const sources[] = {a.data(), b.data()};
       T* const destination = to.data();
-      for (bool const wide : {true, false}) {
-#if defined(__x86_64__)
-        bool const had = std::exchange(detail::use_widest, wide && detail::use_widest);
-#endif
+      on_all_cpus([&] {
         combine(one_thread{}, sources, 2, &destination, 1, n, scaled);
-#if defined(__x86_64__)
-        detail::use_widest = had;
-#endif
         int different = 0;
         for (std::size_t i = 0; i < n; ++i) {
           T const one(scaled(float{a[i]}, float{b[i]}));
           different += to[i].bits != one.bits && !(float{to[i]} != float{to[i]} && float{one} != float{one});
         }
         CHECK(different == 0);
-      }
+      });
     }
   });
 }

@@ -289,7 +289,7 @@ void faults_in_call<Transport>::raise_mismatch(int peer, std::uint64_t call, std
 
 template <transport Transport>
 std::string faults_in_call<Transport>::this_call() const {
-  call_words const mine = notices_->find(rank(), sequence()).value();
+  call_words const mine = *notices_->find(rank(), sequence());
   return join({"call #", sequence(), ", ", describe(mine, *notices_, rank())});
 }
 

@@ -52,19 +52,22 @@ struct keep_accumulator {
   }
 };
 
-// Five or more sources, four at a time, with accumulators that stay in the first-level cache.
+// Five or more sources: four, and then three at a time, with accumulators that stay in the first-level cache.
 template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class Last, class Source>
 [[gnu::noinline]] void fold_many(bool stream, std::size_t count, Op const& op, Last const& last, T* out,
                                  Source const& source, int sources) {
   constexpr keep_accumulator keep{};
   alignas(A) alignas(64) std::byte memory[Block * sizeof(A)];
   A* const all = reinterpret_cast<A*>(memory);
-  fold<Pack, A>(count, op, keep, all, source(0), source(1), source(2), source(3));
+  fold<Pack, A>(false, count, op, keep, all, source(0), source(1), source(2), source(3));
   int k = 4;
-  for (; k + 4 < sources; k += 4)
-    fold<Pack, A>(count, op, keep, all, all, source(k), source(k + 1), source(k + 2), source(k + 3));
-  for (; k + 1 < sources; ++k) fold<Pack, A>(count, op, keep, all, all, source(k));
-  store<Pack, A>(stream, count, op, last, out, all, source(k));
+  for (; k + 3 < sources; k += 3)
+    fold<Pack, A>(false, count, op, keep, all, all, source(k), source(k + 1), source(k + 2));
+  switch (sources - k) {
+    case 1: fold<Pack, A>(stream, count, op, last, out, all, source(k)); break;
+    case 2: fold<Pack, A>(stream, count, op, last, out, all, source(k), source(k + 1)); break;
+    default: fold<Pack, A>(stream, count, op, last, out, all, source(k), source(k + 1), source(k + 2));
+  }
 }
 
 // A contribution is rounded to T after op.prepare, like those that arrive from other ranks, so that all ranks that combine the
@@ -72,7 +75,7 @@ template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class
 // follows.
 template <std::size_t Pack, class A, class T, class Op>
 [[gnu::noinline]] void prepare_block(std::size_t count, Op const& op, T* out, T const* in) {
-  fold<Pack, A>(count, op, [&op](A const& x) { return static_cast<A>(op.prepare(x)); }, out, in);
+  fold<Pack, A>(false, count, op, [&op](A const& x) { return static_cast<A>(op.prepare(x)); }, out, in);
 }
 
 // Whether the stores of a result may bypass the caches. Not in place: the lines are in the cache anyway, and such stores take 1.4
@@ -105,11 +108,11 @@ template <class T, class Group, class Sources, class Destinations, class Op, cla
     T* const out = destinations[0] + begin;
     switch (source_count) {
       case 1:
-        if constexpr (prepares || has_finish<Op, A>) store<pack, A>(stream, count, op, last, out, source(0));
+        if constexpr (prepares || has_finish<Op, A>) fold<pack, A>(stream, count, op, last, out, source(0));
         break;
-      case 2: store<pack, A>(stream, count, op, last, out, source(0), source(1)); break;
-      case 3: store<pack, A>(stream, count, op, last, out, source(0), source(1), source(2)); break;
-      case 4: store<pack, A>(stream, count, op, last, out, source(0), source(1), source(2), source(3)); break;
+      case 2: fold<pack, A>(stream, count, op, last, out, source(0), source(1)); break;
+      case 3: fold<pack, A>(stream, count, op, last, out, source(0), source(1), source(2)); break;
+      case 4: fold<pack, A>(stream, count, op, last, out, source(0), source(1), source(2), source(3)); break;
       default: fold_many<pack, block, A>(stream, count, op, last, out, source, source_count);
     }
     for (int k = 1; k < destination_count; ++k)
@@ -151,8 +154,8 @@ template <class T, cooperating_group Group, class Sources, class Destinations, c
   using A = accumulator_for<Op, T>;
   if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&
       !changes<T, Op>(at) && !detail::converts_packs<A, T>)
-    return detail::fold<detail::elements_in<T>(detail::pack_bytes / detail::short_packs), A>(
-        n, op, detail::keep_accumulator{}, destinations[0], sources[0], sources[1]);
+    return detail::fold_rest<detail::elements_in<T>(detail::pack_bytes), A, detail::instructions::compiled_for>(
+        0, n, op, detail::keep_accumulator{}, destinations[0], sources[0], sources[1]);
   if (destination_count == 0) return;
   if constexpr (has_finish<Op, A>) {
     if (at.finish > 0) {

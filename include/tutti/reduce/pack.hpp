@@ -37,6 +37,12 @@ enum class instructions { compiled_for, avx2_and_f16c };
 }
 // Before it is initialised the slower code runs, with the same results. Tests set it.
 inline bool use_widest = cpu_has_avx2_and_f16c();
+
+#if defined(__AVX2__)
+inline constexpr bool compiled_for_widest = true;
+#else
+inline constexpr bool compiled_for_widest = false;
+#endif
 #endif
 
 // The conversions of a type that is not bfloat16.

@@ -21,16 +21,21 @@
 namespace tutti::detail {
 
 // A program may close descriptors that it did not open, as daemons do, and then open files of its own under their numbers. These are
-// neither looked at nor closed.
+// neither looked at nor closed. A forked child keeps no such descriptor: a connection by which the other process watches this one, too,
+// would stay open there when this process has ended.
 class watched_descriptor : public descriptor {
  public:
-  [[gnu::cold]] explicit watched_descriptor(descriptor own) : descriptor(std::move(own)) { ::fstat(get(), &file_); }
+  [[gnu::cold]] explicit watched_descriptor(descriptor own) : descriptor(std::move(own)) {
+    ::fstat(get(), &file_);
+    std::lock_guard const lock(of_process().busy);
+    of_process().all.push_back(this);
+  }
   watched_descriptor(watched_descriptor const&) = delete;
   watched_descriptor& operator=(watched_descriptor const&) = delete;
-  [[gnu::cold]] ~watched_descriptor() { close(); }
-  [[gnu::cold]] void close() noexcept {
-    if (!intact()) forget();
-    static_cast<descriptor&>(*this) = descriptor();
+  [[gnu::cold]] ~watched_descriptor() {
+    std::lock_guard const lock(of_process().busy);
+    std::erase(of_process().all, this);
+    close();
   }
   [[gnu::cold]] bool intact() const noexcept {
     struct stat now{};
@@ -38,32 +43,15 @@ class watched_descriptor : public descriptor {
   }
 
  private:
-  struct stat file_{};
-};
-
-// The end of a connection by which the other process watches this one, too. A forked child does not keep it, because it would stay open
-// there when this process has ended.
-class watched_connection : public watched_descriptor {
- public:
-  [[gnu::cold]] explicit watched_connection(descriptor own) : watched_descriptor(std::move(own)) {
-    std::lock_guard const lock(of_process().busy);
-    of_process().all.push_back(this);
-  }
-  [[gnu::cold]] ~watched_connection() {
-    std::lock_guard const lock(of_process().busy);
-    std::erase(of_process().all, this);
-  }
-
- private:
   struct list {
     std::mutex busy;  // held during a fork
-    std::vector<watched_connection*> all;
+    std::vector<watched_descriptor*> all;
 
     list() {
       auto const prepare = [] { of_process().busy.lock(); };
       auto const continue_parent = [] { of_process().busy.unlock(); };
       auto const continue_child = [] {
-        for (watched_connection* const one : of_process().all) one->close();
+        for (watched_descriptor* const one : of_process().all) one->close();
         of_process().busy.unlock();
       };
       ::pthread_atfork(prepare, continue_parent, continue_child);
@@ -73,6 +61,12 @@ class watched_connection : public watched_descriptor {
     static list& all = *new list;  // never destroyed, because static objects may use it as the process ends
     return all;
   }
+  [[gnu::cold]] void close() noexcept {
+    if (!intact()) forget();
+    static_cast<descriptor&>(*this) = descriptor();
+  }
+
+  struct stat file_{};
 };
 
 TUTTI_INLINE void process_watch::begin(pid_t process) {
@@ -94,7 +88,7 @@ TUTTI_INLINE void process_watch::begin(descriptor const& connection) {
   begun_ = true;
   descriptor own(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
   if (!own) throw_system("cannot watch a process by its connection", "raise the limit of open files (ulimit -n)");
-  handle_ = std::make_shared<watched_connection>(std::move(own));
+  handle_ = std::make_shared<watched_descriptor>(std::move(own));
 }
 
 TUTTI_INLINE void process_watch::begin(process_port const& port) {
