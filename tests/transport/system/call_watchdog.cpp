@@ -80,6 +80,15 @@ void stay(watched_calls& calls, std::chrono::milliseconds time) {
   std::this_thread::sleep_for(time);
 }
 
+process_watch watch_of_ended_process() {
+  pid_t const peer = ::fork();
+  if (peer == 0) ::_exit(0);
+  process_watch watch;
+  watch.begin(peer);
+  ::waitpid(peer, nullptr, 0);
+  return watch;
+}
+
 }  // namespace
 
 TEST_CASE("a process that stays in a call beyond the limit ends, and says in which") {
@@ -141,23 +150,21 @@ TEST_CASE("a process that makes many calls, or stays outside of them, does not")
 }
 
 TEST_CASE("a call that waits for a process that has ended is left to itself for two seconds") {
-  pid_t const peer = ::fork();
-  if (peer == 0) ::_exit(0);
-  process_watch watch;
-  watch.begin(peer);
-  ::waitpid(peer, nullptr, 0);
-  watched_process hangs([&](watched_calls& calls) {
+  watched_process hangs([](watched_calls& calls) {
+    process_watch const watch = watch_of_ended_process();
     calls.start(0, 60s);
     calls.add_peer(5, watch);
     stay(calls, 60s);
   });
-  watched_process returns([&](watched_calls& calls) {
+  watched_process returns([](watched_calls& calls) {
+    process_watch const watch = watch_of_ended_process();
     calls.start(0, 60s);
     calls.add_peer(5, watch);
     stay(calls, 1s);
     std::this_thread::sleep_for(3s);
   });
-  watched_process creates_group([&](watched_calls& calls) {
+  watched_process creates_group([](watched_calls& calls) {
+    process_watch const watch = watch_of_ended_process();
     calls.add_peer(5, watch);
     calls.add_peer(6, watch);
     watched_calls creation;

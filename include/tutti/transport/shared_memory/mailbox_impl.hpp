@@ -43,7 +43,7 @@ TUTTI_INLINE void mailbox::leave() noexcept {
 
 TUTTI_INLINE bool mailbox::share_core(void const* self) noexcept {
   mailbox const& m = *static_cast<mailbox const*>(self);
-  if (m.ranks_ == 1) return false;  // it has no memory to note its core in
+  if (m.ranks_ == 1) return false;                                     // it has no memory to note its core in
   auto const core = static_cast<std::uint32_t>(::sched_getcpu() + 1);  // 0: unknown
   std::atomic<std::uint32_t>& noted = m.segment_.rank(m.rank_).core;
   if (noted.load(std::memory_order_relaxed) != core) noted.store(core, std::memory_order_relaxed);
