@@ -139,11 +139,9 @@ template <std::size_t Pack, class A, class Out, class Op, class Last, class... S
   constexpr auto has = instructions::compiled_for;
   auto const packs = [&](std::size_t begin) __attribute__((always_inline)) {
 #if defined(__x86_64__) && !defined(__CUDACC__)
-    if constexpr (Pack > short_packs && !compiled_for_widest && !converts_packs<A, Out, Sources...>) {
+    if constexpr (Pack > short_packs && !compiled_for_widest && !converts_packs<A, Out, Sources...>)
       if (use_widest && count >= Pack)
         return fold_packs_widest<Pack, A>(stream, begin, count, op, last, out, sources...);
-      stream = false;  // for CPUs so old that this code is short rather than fast
-    }
 #endif
     return fold_packs<Pack, A, has>(stream, begin, count, op, last, out, sources...);
   };
