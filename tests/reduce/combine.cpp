@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/all_cpus.hpp"
 #include "support/sanitized.hpp"
 #include "support/types_and_ops.hpp"
 
@@ -114,17 +115,6 @@ int wrong_elements(std::size_t n, int fan_in, int fan_out, int in_place, std::si
 }
 
 constexpr std::initializer_list<int> fan_ins = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
-
-// With the widest instructions of this CPU, and with those that all CPUs have.
-template <class F>
-void on_all_cpus(F const& f) {
-  f();
-#if defined(__x86_64__)
-  bool const had = std::exchange(use_widest, false);
-  f();
-  use_widest = had;
-#endif
-}
 
 // The operation that represents its type where two of them would take too long.
 template <class T>

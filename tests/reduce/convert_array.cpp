@@ -8,8 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 #include <vector>
+
+#include "support/all_cpus.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -62,10 +63,5 @@ TEST_CASE_TEMPLATE("arrays become smaller floating-point numbers and back", Smal
       CHECK(wrong_conversions<float>(codes, n) == 0);
     }
   };
-  check();
-#if defined(__x86_64__)
-  bool const wide = std::exchange(use_widest, false);
-  check();
-  use_widest = wide;
-#endif
+  testing::on_all_cpus(check);
 }

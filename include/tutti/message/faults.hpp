@@ -47,7 +47,7 @@ class message_faults {
     return {};
   }
 
-  // Whether every other rank has gone or closes its communicator, and waits for receives only.
+  // Whether every other rank has gone, or closes its communicator and waits for receives only.
   [[gnu::cold]] bool all_close() {
     for (int peer = 0; peer < engine_.ranks(); ++peer) {
       if (peer == engine_.rank() || engine_.transport().lost(peer) || engine_.transport().left(peer)) continue;

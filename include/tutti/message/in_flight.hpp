@@ -253,7 +253,7 @@ class messages_in_flight : public call_queue<Transport> {
       return s->message.ended || (s->message.what == transfer::receive && s->message.source == no_rank);
     });
   }
-  // While this rank closes: throws once no rank has had anything left to send for a while, which may have been on its way.
+  // While this rank closes: throws once all ranks have awaited nothing but receives for a second, in which what was on its way arrives.
   [[gnu::cold]] void expect_senders() {
     if (started_.empty() || !only_awaits() || !faults_.all_close()) return all_close_.reset();
     if (!all_close_) all_close_ = deadline::after(std::chrono::seconds(1));
@@ -275,7 +275,7 @@ class messages_in_flight : public call_queue<Transport> {
   std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
   std::uint32_t last_named_type_ = 0;
   bool closes_ = false;
-  std::optional<deadline> all_close_{};  // when to give up, while no rank has anything left to send
+  std::optional<deadline> all_close_{};  // when to give up, while all ranks close and await only receives
   fifo<std::shared_ptr<started_transfer>> started_;
 };
 

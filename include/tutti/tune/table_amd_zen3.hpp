@@ -36,7 +36,7 @@ inline constexpr tuning_table amd_zen3 = {
     .machine = "AMD EPYC (Zen 3; where it does not differ, Zen 5), 2 cores",
     .date = "2026-11-27",
     .command =
-        "bench/run.py -n 2 -m it",  // -c all_reduce,all_gather,all_to_all --tutti automatic,one_shot,two_shot,one_shot/pull
+        "bench/run.py -n 2 -c all_reduce,all_gather,all_to_all -m it",  // --tutti automatic,one_shot,two_shot,one_shot/pull
     .apart = amd_zen5.apart,
     .crowded = amd_zen5.crowded,
     .rules = amd_zen3_rules,

@@ -33,7 +33,9 @@ class joining {
   using step = function_ref<bool(int)>;  // whether a rank has taken it
 
   void meet(step taken);
-  // Once a rank has gone: false if it has only stopped to wait for others that are absent, whom this rank would await in vain.
+  void give_up() noexcept;
+  // Called once a rank has gone. False if it has merely stopped waiting for ranks that are absent: this rank would wait for them in
+  // vain, too. Throws error: rank_lost if it has ended or has refused to join.
   bool is_worthwhile(step taken);
   std::vector<int> absent(step taken) const;
   // The rank that has ended, or else one that has given up, as others do because of the first.
@@ -47,7 +49,7 @@ class joining {
   function_ref<bool(int)> lost_;
   acquaintance const& others_;
   countdown& until_;
-  bool waited_in_vain_ = false;  // and so has not refused to join
+  bool waited_in_vain_ = false;  // for ranks that are absent, which is no fault of this rank
 };
 
 }  // namespace tutti::detail

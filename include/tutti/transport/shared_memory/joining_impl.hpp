@@ -24,10 +24,7 @@ TUTTI_INLINE void joining::join(function_ref<bool()> try_to_fetch) {
     joining& self;
     bool joined = false;
     ~leaves_on_failure() {
-      if (joined) return;
-      if (!self.waited_in_vain_ && !self.self_.notices().faulty())
-        refuse(self.self_.memory(), self.self_.rank(), self.others_);
-      self.self_.leave();
+      if (!joined) self.give_up();
     }
   } guard{*this};
   meet([&](int r) { return memory.rank(r).status.load(std::memory_order_acquire) != presence::absent; });
@@ -35,6 +32,11 @@ TUTTI_INLINE void joining::join(function_ref<bool()> try_to_fetch) {
   self_.wake_all();
   meet([&](int r) { return memory.rank(r).can_fetch.load(std::memory_order_acquire) != fetching::untried; });
   guard.joined = true;
+}
+
+TUTTI_INLINE void joining::give_up() noexcept {
+  if (!waited_in_vain_ && !self_.notices().faulty()) refuse(self_.memory(), self_.rank(), others_);
+  self_.leave();
 }
 
 TUTTI_INLINE void joining::meet(step taken) {
