@@ -228,14 +228,12 @@ bool machine::stalls() const {
   return idle_steps_ > 3000 + 100 * threads;
 }
 
-// Steps alone do not tell: kernels may wait for the host, which takes a second or two to find that a rank is missing. Meanwhile the
-// runtime takes few steps.
+// Steps alone do not tell: kernels may wait for the host.
 bool machine::is_deadlocked() {
   static constexpr std::uint64_t some = 10'000, many = 100'000;
-  static constexpr std::chrono::seconds long_time{30};
   if (idle_steps_ == some) idle_since_ = std::chrono::steady_clock::now();
   return idle_steps_ > many && idle_steps_ % 64 == 0 && stalls() &&
-         std::chrono::steady_clock::now() - idle_since_ > long_time;
+         std::chrono::steady_clock::now() - idle_since_ > patience_;
 }
 
 void machine::step() {

@@ -309,6 +309,10 @@ class machine {
 
   explicit machine(std::uint64_t seed, on_race = on_race::fail, gpu_size size = {4, 8});
 
+  // How long kernels may wait for the host, which takes a second or two to find that a rank is missing. Meanwhile the runtime takes few
+  // steps.
+  void set_patience(std::chrono::seconds patience) { patience_ = patience; }
+
   gpu_size const& size() const { return size_; }
 
   ptx::memory& memory() { return memory_; }
@@ -352,6 +356,7 @@ class machine {
   std::vector<int> resident_;     // blocks, by GPU
   std::uint64_t idle_steps_ = 0;  // since anything changed that somebody may wait for
   std::chrono::steady_clock::time_point idle_since_{};
+  std::chrono::seconds patience_{30};
   std::uint32_t grids_ = 0;
   std::vector<std::pair<std::shared_ptr<grid>, int>>
       blocks_;  // by number: its grid and its index there; none of agents
