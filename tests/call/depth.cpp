@@ -23,14 +23,14 @@ int functions_on_the_stack() {
 
 struct measuring_sum {
   static constexpr bool commutative = true;
-  static thread_local int least;
+  static thread_local int least, sums;
 
   float operator()(float a, float b) const {
-    least = std::min(least, functions_on_the_stack());
+    if (++sums % 17 == 0) least = std::min(least, functions_on_the_stack());  // a trace takes microseconds
     return a + b;
   }
 };
-thread_local int measuring_sum::least;
+thread_local int measuring_sum::least, measuring_sum::sums;
 
 }  // namespace
 
