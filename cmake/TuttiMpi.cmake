@@ -47,6 +47,19 @@ set(TUTTI_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 O
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   OMPI_MCA_mpi_yield_when_idle=1)
 
+# tutti_yield_in_waits(target kind): links a test with what makes ranks of MPICH leave the cores to others while they wait.
+function(tutti_yield_in_waits target kind)
+  if(NOT kind STREQUAL mpich)
+    return()
+  endif()
+  if(NOT TARGET tutti_mpich_yields)
+    add_library(tutti_mpich_yields OBJECT ${PROJECT_SOURCE_DIR}/tests/support/mpich_yields.cpp)
+    target_compile_features(tutti_mpich_yields PRIVATE cxx_std_20)
+    target_link_libraries(tutti_mpich_yields PRIVATE tutti_warnings)
+  endif()
+  target_link_libraries(${target} PRIVATE tutti_mpich_yields ${CMAKE_DL_LIBS})
+endfunction()
+
 # tutti_mpi_run(test kind ranks target ...): adds a test that runs a target under the launcher TUTTI_MPIRUN_<kind>; further arguments
 # as for tutti_run. `ULFM` enables fault tolerance, and may name a script that starts the launcher. `RECOVERY` names a script that starts
 # the launcher such that it continues when a rank has died. `KILLS` names a script that chooses the launcher's options itself; it ends with

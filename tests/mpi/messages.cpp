@@ -14,7 +14,7 @@ using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("messages arrive over MPI") {
-  for (int const ranks : numbers_of_ranks({1, 2, 3, 4}, {2, 4})) {
+  for (int const ranks : {1, 2, 3, 4}) {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_messages(comm); }) == "");
   }
@@ -35,9 +35,11 @@ TEST_CASE("messages end with an error over MPI") {
   }
 }
 
-TEST_CASE("ranks close although receives wait for messages that nobody sends") {
+TEST_CASE("ranks close although messages have no receive, and receives no message") {
   CHECK(on_ranks(3, [](auto& comm) { check_receives_at_end(comm); }) == "");
   CHECK(on_ranks(4, on_nodes_of(2), [](auto& comm) { check_receives_at_end(comm); }) == "");
+  CHECK(on_ranks(3, [](auto& comm) { check_sends_at_end(comm); }) == "");
+  CHECK(on_ranks(4, on_nodes_of(2), [](auto& comm) { check_sends_at_end(comm); }) == "");
 }
 
 TEST_CASE("messages that nobody asked for do not keep ranks from closing") {

@@ -47,12 +47,6 @@ constexpr ground grounds[] = {
     {"one and the others", [](int rank) { return rank == 0 ? 0 : 1; }},
 };
 
-// Over MPICH only those with several nodes and several ranks on one: in order, of different sizes, and neither.
-std::vector<ground> grounds_here() {
-  if (is_shortened()) return {grounds[2], grounds[3], grounds[5]};
-  return {std::begin(grounds), std::end(grounds)};
-}
-
 template <class F>
 std::string on_ground(ground const& g, int ranks, F&& f) {
   auto const make = [&](MPI_Comm part) {
@@ -148,9 +142,9 @@ error error_of(ground const& g, int ranks, auto&& f) {
 }  // namespace
 
 TEST_CASE("every collective gives the right result over nodes") {
-  for (ground const& g : grounds_here())
+  for (ground const& g : grounds)
     for (int const ranks : {1, 2, 3, 4, 5, 7, 8}) {
-      bool const any_size = g.name == grounds[2].name && !is_shortened(), large = g.name == grounds[3].name;
+      bool const any_size = g.name == grounds[2].name, large = g.name == grounds[3].name;
       if (!any_size && ranks != (large ? 8 : 5)) continue;
       CAPTURE(g.name);
       CAPTURE(ranks);
@@ -162,7 +156,7 @@ TEST_CASE("every collective gives the right result over nodes") {
 }
 
 TEST_CASE("prologues, epilogues and wide accumulators keep their meaning over nodes") {
-  for (ground const& g : grounds_here()) {
+  for (ground const& g : grounds) {
     CAPTURE(g.name);
     CHECK(on_ground(g, 6, [](auto& comm) {
             for (std::size_t const n : {10u, 20'000u}) {
@@ -193,7 +187,7 @@ TEST_CASE("prologues, epilogues and wide accumulators keep their meaning over no
 
 TEST_CASE("random sequences of collectives do not disturb each other over nodes") {
   unsigned seed = 1;
-  for (ground const& g : grounds_here()) {
+  for (ground const& g : grounds) {
     CAPTURE(g.name);
     CHECK(on_ground(g, 5, [&](auto& comm) { check_random_sequence(comm, seed, 100); }) == "");
     ++seed;
@@ -249,7 +243,7 @@ TEST_CASE("what is chosen over nodes, and why") {
 
 TEST_CASE("links that are measured at start are the same at all ranks") {
   ::setenv("TUTTI_TOPOLOGY", "measure", 1);
-  for (ground const& g : grounds_here()) {
+  for (ground const& g : grounds) {
     CAPTURE(g.name);
     CHECK(on_ground(g, 8, [](auto& comm) {
             detail::agree_on_tuning(comm.engine());

@@ -25,7 +25,7 @@ void check_with_gaps(Comm& comm) {
 }  // namespace
 
 TEST_CASE("every collective takes arrays with gaps over MPI") {
-  for (int const ranks : numbers_of_ranks({1, 3, 4}, {3})) {
+  for (int const ranks : {1, 3, 4}) {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_with_gaps(comm); }) == "");
   }

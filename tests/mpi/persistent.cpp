@@ -19,7 +19,7 @@ using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("calls are prepared and started over MPI") {
-  for (int const ranks : numbers_of_ranks({1, 2, 3, 4}, {3})) {
+  for (int const ranks : {1, 2, 3, 4}) {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_all_prepared<affine, compose>(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_prepared_messages(comm); }) == "");

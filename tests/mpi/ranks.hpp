@@ -3,12 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <mpi.h>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "tutti/mpi.hpp"
 
@@ -18,19 +16,6 @@ namespace tutti::testing {
 inline communicator<mpi>& world() {
   static communicator<mpi> all = from_mpi();
   return all;
-}
-
-// Whether a test leaves out what only tells apart ranks and nodes, because it runs over Open MPI too, and there completely. Ranks of
-// MPICH spin while they wait, so on fewer cores than ranks they take several times as long. TUTTI_TEST_EVERY_MPI=1 leaves out nothing.
-inline bool is_shortened() {
-#ifdef MPICH_VERSION
-  return std::getenv("TUTTI_TEST_EVERY_MPI") == nullptr;
-#else
-  return false;
-#endif
-}
-inline std::vector<int> numbers_of_ranks(std::vector<int> all, std::vector<int> if_shortened) {
-  return is_shortened() ? if_shortened : all;
 }
 
 // Waits for all launched ranks, leaving the cores to those that still work.
