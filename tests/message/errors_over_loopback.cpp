@@ -22,4 +22,5 @@ TEST_CASE("messages end with an error over loopback") {
   }
   CHECK_NOTHROW(run_threads(1, [](auto& comm) { check_lone_receive(comm); }));
   for (int const ranks : {1, 3}) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_receives_at_end(comm); }));
+  for (int const ranks : {1, 3}) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sends_at_end(comm); }));
 }

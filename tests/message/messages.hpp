@@ -466,6 +466,35 @@ void check_receives_at_end(Comm& comm) {
   barrier(comm);
 }
 
+// All ranks close with a long send that nobody receives, because the receive has another tag. What rank 0 sends last is received, although
+// the others have waited for it while they closed.
+template <class Comm>
+void check_sends_at_end(Comm& comm) {
+  std::vector<int> const data(200'000, 5);
+  std::vector<int> in_vain(data.size()), late(data.size());
+  work sent, sent_late;
+  receive_work never, last;
+  bool const receives_late = comm.rank() == 1 % comm.size();
+  {
+    auto group = comm.split(0).value();
+    int const right = (group.rank() + 1) % group.size();
+    sent = isend(group, data, right, 9);
+    never = irecv(group, in_vain, any_source, 7);
+    if (receives_late) last = irecv(group, late, 0, 8);
+    if (group.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      sent_late = isend(group, data, right, 8);
+    }
+  }
+  if (comm.rank() == 0) sent_late.wait();
+  expect(!receives_late || late == data, "a long message that comes late is lost");
+  for (error const& e : {error_of([&] { sent.wait(); }), error_of([&] { never.wait(); })}) {
+    expect_error(e, error_code::rank_left, ": all ranks close their communicators, and rank ");
+    expect_error(e, error_code::rank_left, comm.size() == 1 ? "nobody receives this message" : "");
+  }
+  barrier(comm);
+}
+
 // Ranks that wait for each other, because the tags of send and receive differ.
 template <class Comm>
 void check_other_tags(Comm& comm) {

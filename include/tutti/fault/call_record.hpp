@@ -152,9 +152,9 @@ template <class Board>
   return {};
 }
 
-// Encodes a message that a rank waits for, or has sent, received or found. `last`: it waits only for receives that nothing has matched,
-// and begins no more messages, because it closes its communicator.
-inline call_words to_words(transfer const& t, bool last = false) {
+// Encodes a message that a rank waits for, or has sent, received or found. `closing_round`: see messages_in_flight::advance_round; 0 if it does
+// not close.
+inline call_words to_words(transfer const& t, unsigned closing_round = 0) {
   return {t.what == transfer::send      ? 1u
           : t.what == transfer::receive ? 0u
                                         : 2u,
@@ -162,10 +162,10 @@ inline call_words to_words(transfer const& t, bool last = false) {
           t.type,
           static_cast<std::uint32_t>(t.peer) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(t.tag)) << 32,
           t.element_bytes,
-          last,
+          closing_round,
           0};
 }
-inline bool is_last(call_words const& message) { return message[5] != 0; }
+inline std::uint64_t closing_round_of(call_words const& message) { return message[5]; }
 inline bool is_send(call_words const& message) { return message[0] == 1; }
 inline bool is_probe(call_words const& message) { return message[0] == 2; }
 inline int peer_of(call_words const& message) { return static_cast<std::int32_t>(message[3] & 0xffffffff); }

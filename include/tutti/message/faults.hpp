@@ -47,12 +47,12 @@ class message_faults {
     return {};
   }
 
-  // Whether every other rank has gone, or closes its communicator and waits for receives only.
-  [[gnu::cold]] bool all_close() {
+  // Whether every other rank has gone, or has begun this round of closing.
+  [[gnu::cold]] bool all_close(unsigned round) {
     for (int peer = 0; peer < engine_.ranks(); ++peer) {
       if (peer == engine_.rank() || engine_.transport().lost(peer) || engine_.transport().left(peer)) continue;
       auto const message = engine_.notices().awaited(peer);
-      if (!message || !is_last(*message)) return false;
+      if (!message || closing_round_of(*message) < round) return false;
     }
     return true;
   }
@@ -67,10 +67,11 @@ class message_faults {
                 ", while rank ", engine_.rank(), " is in ", text(t), why.text, other_message(t)}),
           where, why.when != circumstance::usual ? why.when : circumstance::message);
   }
-  [[noreturn, gnu::cold]] void raise_unsent(transfer const& t, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise_unmatched(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, t.peer == any_source ? -1 : t.peer,
-          join({"nobody sends what a recv waits for: all ranks close their communicators, and rank ", engine_.rank(),
-                " is in ", text(t), other_message(t)}),
+          join({t.what == transfer::send ? "nobody receives this message" : "nobody sends what a recv waits for",
+                ": all ranks close their communicators, and rank ", engine_.rank(), " is in ", text(t),
+                other_message(t)}),
           where, circumstance::message);
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {

@@ -74,9 +74,8 @@ class messages_in_flight : public call_queue<Transport> {
     if (!announced_) {
       std::lock_guard const lock(busy_);
       if (transfer const* const t = awaited()) {
-        auto const record = history_.find(t->number);
-        std::uint64_t const site = record ? (*record)[site_word] : 0;
-        engine_.notices().set_awaited(at_site(to_words(*t, closes_ && only_awaits()), site));
+        closing_round_ = 0;
+        announce(*t);
         announced_ = true;
       }
     }
@@ -158,7 +157,7 @@ class messages_in_flight : public call_queue<Transport> {
   }
   void examine_started() {
     poll_notices();
-    if (closes_) expect_senders();
+    if (closes_ && !started_.empty() && (announced_ || alone())) advance_round(*started_.front());
     for (auto const& one : started_) {
       started_transfer& s = *one;
       expect_partner(s.message, s.place);
@@ -247,17 +246,35 @@ class messages_in_flight : public call_queue<Transport> {
     if (t.ended) return;
     if (auto const gone = faults_.find_departure(t)) receive_or_raise(t, gone->code, gone->peer, where);
   }
-  // Whether only receives that nothing has matched are in flight.
-  [[gnu::cold]] bool only_awaits() {
+  [[gnu::cold]] void announce(transfer const& t) {
+    auto const record = history_.find(t.number);
+    engine_.notices().set_awaited(at_site(to_words(t, closing_round_), record ? (*record)[site_word] : 0));
+  }
+  // Whether only receives that no message has matched are in flight, and sends of which no receive has asked for the data.
+  [[gnu::cold]] bool all_unmatched() {
     return std::ranges::all_of(started_, [](auto const& s) {
-      return s->message.ended || (s->message.what == transfer::receive && s->message.source == no_rank);
+      transfer const& t = s->message;
+      return t.ended || (t.what == transfer::receive ? t.source == no_rank : t.partner == 0 && t.last == 0);
     });
   }
-  // While this rank closes: throws once all ranks have awaited nothing but receives for a second, in which what was on its way arrives.
-  [[gnu::cold]] void expect_senders() {
-    if (started_.empty() || !only_awaits() || !faults_.all_close()) return all_close_.reset();
-    if (!all_close_) all_close_ = deadline::after(std::chrono::seconds(1));
-    if (all_close_->passed()) faults_.raise_unsent(started_.front()->message, started_.front()->place);
+  // A rank that closes, with nothing but such messages, ends a round when nothing has moved for half a second since all ranks began it. What
+  // a rank sent before its first round has arrived when a peer ends that one. So after the second round nothing can match any more.
+  [[gnu::cold]] void advance_round(started_transfer const& first) {
+    if (!all_unmatched()) {
+      if (closing_round_ > 0) begin_round(0, first);
+      return;
+    }
+    if (closing_round_ == 0) return begin_round(1, first);
+    if (!faults_.all_close(closing_round_)) return round_end_.reset();
+    if (!round_end_) round_end_ = deadline::after(std::chrono::milliseconds(500));
+    if (!round_end_->passed()) return;
+    if (closing_round_ == 2) faults_.raise_unmatched(first.message, first.place);
+    begin_round(2, first);
+  }
+  [[gnu::cold]] void begin_round(unsigned round, started_transfer const& first) {
+    closing_round_ = round;
+    round_end_.reset();
+    if (!alone()) announce(first.message);
   }
   // Messages that a rank sent before it went are received first.
   void receive_or_raise(transfer const& t, error_code code, int peer, std::source_location where) {
@@ -275,7 +292,8 @@ class messages_in_flight : public call_queue<Transport> {
   std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
   std::uint32_t last_named_type_ = 0;
   bool closes_ = false;
-  std::optional<deadline> all_close_{};  // when to give up, while all ranks close and await only receives
+  unsigned closing_round_ = 0;           // see advance_round
+  std::optional<deadline> round_end_{};  // if no peer moves before
   fifo<std::shared_ptr<started_transfer>> started_;
 };
 
