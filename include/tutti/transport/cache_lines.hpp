@@ -41,7 +41,7 @@ inline void prefetch_for_writing(void const* first, std::size_t bytes) noexcept 
 
 // Moves lines that were just written from the caches of this core to the third level, where their reader finds them sooner. Processors
 // without the instruction ignore it.
-inline void demote(void const* first, std::size_t bytes) noexcept {
+inline void demote([[maybe_unused]] void const* first, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(__x86_64__)
   for (std::size_t at = 0; at < bytes; at += cache_line)
     asm volatile("cldemote %0" ::"m"(static_cast<char const*>(first)[at]));
