@@ -97,19 +97,18 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
   c.memory.lay_out(memory, r, on.rank(), on.ranks());
   std::size_t elements = 0;
   if constexpr (!by_block(C)) elements = c.memory.elements(r);
-  // Anything that may throw comes before the other ranks enter the library.
-  if (r.ragged) Transport::native_collectives::template expect_countable<C>(on.transport(), r, memory);
   if (Call::body_type::prepares || (memory.in_place && !Transport::native_collectives::works_in_place(C)))
     copy_input<C>(on, c.body, memory, elements);
-  if (on.tuned.meets) {
-    if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
-      if (r.ragged) compare_blocks<C>(on, begun, r, memory);
-    call_roll(on, begun);
-  }
-  {
-    auto const inside = on.transport().enter_library(name(C).data(), begun.timeout(), begun.where());
-    Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body);
-  }
+  // Other ranks enter the library once all have met, so whatever may throw on this one comes before.
+  auto const enter = [&] {
+    if (on.tuned.meets) {
+      if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
+        if (r.ragged) compare_blocks<C>(on, begun, r, memory);
+      call_roll(on, begun);
+    }
+    return on.transport().enter_library(name(C).data(), begun.timeout(), begun.where());
+  };
+  Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body, enter);
   finish_output<C>(on, c.body, memory, elements);
   begun.finish();
 }

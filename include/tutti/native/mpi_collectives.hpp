@@ -26,33 +26,17 @@ struct mpi_collectives {
     return c != collective::reduce_scatter && c != collective::reduce && c != collective::all_to_all;
   }
 
-  // For a _v form: throws before any rank calls MPI if an int cannot hold the end of a block.
-  template <collective C, class T>
-  static void expect_countable(mpi const& transport, request const& r, surfaces<T> const& memory) {
-    if constexpr (!reduces(C)) {
-      auto const size = static_cast<std::size_t>(r.element_bytes);
-      int const rank = transport.rank();
-      bool const root = rank == r.root;
-      for (int q = 0; q < transport.ranks(); ++q) {
-        if (C == collective::all_to_all || (C == collective::scatter ? root : q == rank))
-          narrow(memory.input.where.at(0, q).end() / size);
-        if (C == collective::all_to_all || C == collective::all_gather || (C == collective::gather ? root : q == rank))
-          narrow(memory.output.where.at(0, q).end() / size);
-      }
-    }
-  }
-
-  // Raises errors of the MPI on the notice board. `elements`: the length of the message, unless it consists of blocks.
-  template <collective C, class Body>
+  // Raises errors of the MPI on the notice board. `elements`: the length of the message, unless it consists of blocks. Calls enter() once,
+  // after everything that may throw; what it returns exists while this rank is in the MPI's collective.
+  template <collective C, class Body, class Enter>
   static void call(mpi& transport, request const& r, surfaces<typename Body::element> const& memory,
-                   std::size_t elements, Body const& body) {
-    MPI_Comm const comm = transport.communicator();
-    if constexpr (C == collective::barrier) transport.expect(MPI_Barrier(comm), "MPI_Barrier");
-    else if constexpr (C == collective::broadcast) broadcast(transport, memory.output.data, elements, r.root);
-    else if constexpr (C == collective::reduce_scatter) reduce_blocks(transport, memory, body);
-    else if constexpr (reduces(C)) reduce_message<C>(transport, memory, elements, body, r.root);
-    else if (r.ragged) move_ragged<C>(transport, memory, r);
-    else move_blocks<C>(transport, memory, r.root);
+                   std::size_t elements, Body const& body, Enter const& enter) {
+    if constexpr (C == collective::barrier) meet(transport, enter);
+    else if constexpr (C == collective::broadcast) broadcast(transport, memory.output.data, elements, r.root, enter);
+    else if constexpr (C == collective::reduce_scatter) reduce_blocks(transport, memory, body, enter);
+    else if constexpr (reduces(C)) reduce_message<C>(transport, memory, elements, body, r.root, enter);
+    else if (r.ragged) move_ragged<C>(transport, memory, r, enter);
+    else move_blocks<C>(transport, memory, r.root, enter);
   }
 
  private:
@@ -65,16 +49,31 @@ struct mpi_collectives {
     int count;
   };
 
-  static void broadcast(mpi& transport, std::byte* data, std::size_t bytes, int root) {
+  template <class Enter>
+  static void meet(mpi& transport, Enter const& enter) {
+    auto const inside = enter();
+    transport.expect(MPI_Barrier(transport.communicator()), "MPI_Barrier");
+  }
+
+  template <class Enter>
+  static void broadcast(mpi& transport, std::byte* data, std::size_t bytes, int root, Enter const& enter) {
     message const all(bytes);
+    auto const inside = enter();
     transport.expect(MPI_Bcast(data, all.count, all.type.get(), root, transport.communicator()), "MPI_Bcast");
   }
 
+  template <collective C, class Body, class Enter>
+  static void reduce_message(mpi& transport, surfaces<typename Body::element> const& memory, std::size_t elements,
+                             Body const& body, int root, Enter const& enter) {
+    mpi_reduction<Body> how(body);
+    auto const inside = enter();
+    how.begin();
+    reduce_parts<C>(transport, memory, elements, how, root);
+  }
   // Elements are independent, so a message that exceeds an int count is reduced in several calls.
   template <collective C, class Body>
-  static void reduce_message(mpi& transport, surfaces<typename Body::element> const& memory, std::size_t elements,
-                             Body const& body, int root) {
-    mpi_reduction<Body> const how(body);
+  static void reduce_parts(mpi& transport, surfaces<typename Body::element> const& memory, std::size_t elements,
+                           mpi_reduction<Body> const& how, int root) {
     MPI_Comm const comm = transport.communicator();
     for (std::size_t begin = 0; begin < elements; begin += max_count) {
       int const count = static_cast<int>(elements - begin < max_count ? elements - begin : max_count);
@@ -94,28 +93,31 @@ struct mpi_collectives {
   }
 
   // Not in place. If an int cannot count the blocks, reduces each to its rank, one after the other.
-  template <class Body>
-  static void reduce_blocks(mpi& transport, surfaces<typename Body::element> const& memory, Body const& body) {
-    mpi_reduction<Body> const how(body);
+  template <class Body, class Enter>
+  static void reduce_blocks(mpi& transport, surfaces<typename Body::element> const& memory, Body const& body,
+                            Enter const& enter) {
+    mpi_reduction<Body> how(body);
     std::vector<int> counts;
     for (int q = 0; q < transport.ranks(); ++q) {
       std::size_t const n = memory.input.where.at(0, q).count;
       if (n <= max_count) counts.push_back(static_cast<int>(n));
     }
+    auto const inside = enter();
+    how.begin();
     if (counts.size() == static_cast<std::size_t>(transport.ranks()) && memory.input.where.end() <= max_count)
       return transport.expect(MPI_Reduce_scatter(memory.input.data, memory.output.data, counts.data(), how.type(),
                                                  how.op(), transport.communicator()),
                               "MPI_Reduce_scatter");
     for (int q = 0; q < transport.ranks(); ++q) {
       extent const block = memory.input.where.at(0, q);
-      reduce_message<collective::reduce>(
+      reduce_parts<collective::reduce>(
           transport, {.input = {memory.input.data + block.begin}, .output = {memory.output.data}, .scratch = {}},
-          block.count, body, q);
+          block.count, how, q);
     }
   }
 
-  template <collective C>
-  static void move_blocks(mpi& transport, surfaces<std::byte> const& memory, int root) {
+  template <collective C, class Enter>
+  static void move_blocks(mpi& transport, surfaces<std::byte> const& memory, int root, Enter const& enter) {
     MPI_Comm const comm = transport.communicator();
     constexpr bool scatters = C == collective::scatter;
     message const block((scatters ? memory.output.where : memory.input.where).at(0, transport.rank()).count);
@@ -123,6 +125,7 @@ struct mpi_collectives {
     void* const out = memory.in_place && scatters ? MPI_IN_PLACE : memory.output.data;
     int const n = block.count;
     MPI_Datatype const type = block.type.get();
+    auto const inside = enter();
     if constexpr (C == collective::all_gather)
       transport.expect(MPI_Allgather(in, n, type, out, n, type, comm), "MPI_Allgather");
     else if constexpr (C == collective::gather)
@@ -140,8 +143,9 @@ struct mpi_collectives {
     blocks(layout const& where, int ranks, std::size_t element_bytes, bool known) {
       for (int q = 0; q < ranks && known; ++q) {
         extent const block = where.at(0, q);
-        counts.push_back(narrow(block.count / element_bytes));
-        begins.push_back(narrow(block.begin / element_bytes));
+        narrow(block.end() / element_bytes);
+        counts.push_back(static_cast<int>(block.count / element_bytes));
+        begins.push_back(static_cast<int>(block.begin / element_bytes));
       }
     }
     std::vector<int> counts, begins;
@@ -153,8 +157,8 @@ struct mpi_collectives {
                  .way_out = "choose an algorithm other than native"});
   }
 
-  template <collective C>
-  static void move_ragged(mpi& transport, surfaces<std::byte> const& memory, request const& r) {
+  template <collective C, class Enter>
+  static void move_ragged(mpi& transport, surfaces<std::byte> const& memory, request const& r, Enter const& enter) {
     MPI_Comm const comm = transport.communicator();
     int const rank = transport.rank(), ranks = transport.ranks();
     auto const size = static_cast<std::size_t>(r.element_bytes);
@@ -165,16 +169,19 @@ struct mpi_collectives {
     if constexpr (C == collective::scatter) {
       blocks const sent(memory.input.where, ranks, size, rank == r.root);
       int const mine = narrow(memory.output.where.at(0, rank).count / size);
+      auto const inside = enter();
       transport.expect(MPI_Scatterv(in, sent.counts.data(), sent.begins.data(), type, out, mine, type, r.root, comm),
                        "MPI_Scatterv");
     } else if constexpr (C == collective::all_to_all) {
       blocks const sent(memory.input.where, ranks, size, true), received(memory.output.where, ranks, size, true);
+      auto const inside = enter();
       transport.expect(MPI_Alltoallv(in, sent.counts.data(), sent.begins.data(), type, out, received.counts.data(),
                                      received.begins.data(), type, comm),
                        "MPI_Alltoallv");
     } else {
       blocks const received(memory.output.where, ranks, size, C == collective::all_gather || rank == r.root);
       int const mine = narrow(memory.input.where.at(0, rank).count / size);
+      auto const inside = enter();
       if constexpr (C == collective::all_gather)
         transport.expect(
             MPI_Allgatherv(in, mine, type, out, received.counts.data(), received.begins.data(), type, comm),

@@ -104,16 +104,17 @@ class mpi_reduction;
 template <class T, class Op>
 class mpi_reduction<reducing<T, Op>> {
  public:
-  explicit mpi_reduction(reducing<T, Op> const& body) : bytes_(is_user_defined() ? sizeof(T) : 1) {
-    if (!is_user_defined()) return;
-    running_ = &body;
-    expect_success(MPI_Op_create(&apply, is_commutative<Op> ? 1 : 0, &op_), "MPI_Op_create");
+  explicit mpi_reduction(reducing<T, Op> const& body) : body_(body), bytes_(is_user_defined() ? sizeof(T) : 1) {
+    if (is_user_defined()) expect_success(MPI_Op_create(&apply, is_commutative<Op> ? 1 : 0, &op_), "MPI_Op_create");
   }
   mpi_reduction(mpi_reduction const&) = delete;
   mpi_reduction& operator=(mpi_reduction const&) = delete;
   ~mpi_reduction() {
     if (is_user_defined()) MPI_Op_free(&op_);
   }
+
+  // Called right before the collective of the MPI. While ranks meet, a continuation may have called another one.
+  void begin() noexcept { running_ = &body_; }
 
   MPI_Op op() const { return op_; }
   MPI_Datatype type() const {
@@ -153,6 +154,7 @@ class mpi_reduction<reducing<T, Op>> {
   }
 
   static inline thread_local reducing<T, Op> const* running_ = nullptr;
+  reducing<T, Op> const& body_;
   MPI_Op op_ = mpi_op_of<T, Op>();
   mpi_bytes bytes_;
 };
