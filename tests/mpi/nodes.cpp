@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <mpi.h>
 #include <stdexcept>
 #include <string>
 #include <sys/resource.h>
@@ -27,6 +28,19 @@ using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
+
+namespace {
+
+std::chrono::milliseconds delay{};  // of MPI_Iallreduce in this process
+
+}  // namespace
+
+// Takes the place of the MPI's.
+extern "C" int MPI_Iallreduce(void const* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                              MPI_Request* request) {
+  std::this_thread::sleep_for(delay);
+  return PMPI_Iallreduce(in, out, count, type, op, comm, request);
+}
 
 namespace {
 
@@ -153,6 +167,16 @@ TEST_CASE("every collective gives the right result over nodes") {
               check_collectives<affine>(comm, compose{}, {900});
             }) == "");
     }
+}
+
+TEST_CASE("ranks without a limit wait for those that take longer to set up their node") {
+  auto const make = [](MPI_Comm part) {
+    return communicator<hierarchical>(
+        std::make_unique<hierarchical>(part, all_tracks, std::chrono::nanoseconds::max(), world().rank()));
+  };
+  if (world().rank() == 1) delay = 100ms;
+  CHECK(on_ranks(2, make, [](auto& comm) { barrier(comm); }) == "");
+  delay = {};
 }
 
 TEST_CASE("prologues, epilogues and wide accumulators keep their meaning over nodes") {

@@ -132,7 +132,8 @@ class hierarchical : public mpi {
       detail::write_terminated(mine->text, e.what());
     }
     // Other ranks may use all of their time, and may begin a moment later.
-    detail::countdown all(limit_ + std::chrono::seconds(1));
+    constexpr std::chrono::nanoseconds moment = std::chrono::seconds(1);
+    detail::countdown all(std::min(limit_, std::chrono::nanoseconds::max() - moment) + moment);
     auto const complete = [&](int code, MPI_Request& request, char const* call) {
       detail::expect_success(code, call);
       auto const leave = [&] {
