@@ -22,7 +22,8 @@ class mpi_meeting {
  public:
   // `tag` is used for no other list of members. `attempt` differs between meetings of this rank.
   mpi_meeting(MPI_Comm comm, int tag, std::vector<int> const& members, int rank, std::uint64_t attempt)
-      : comm_(comm), tag_(tag), leads_(members.front() == rank), attempt_(attempt) {
+      : mpi_meeting(comm, tag, members.front() == rank, attempt) {
+    // From here on, the destructor runs even if the MPI refuses something.
     for (int const m : members)
       if (m != rank && (leads_ || m == members.front())) partners_.push_back({.rank = m});
     unseen_ = partners_.size();
@@ -87,6 +88,9 @@ class mpi_meeting {
     std::unique_ptr<letter> received = std::make_unique<letter>();
     MPI_Request receiving = MPI_REQUEST_NULL;
   };
+
+  mpi_meeting(MPI_Comm comm, int tag, bool leads, std::uint64_t attempt)
+      : comm_(comm), tag_(tag), leads_(leads), attempt_(attempt) {}
 
   void lead(partner& p) {
     letter const& l = *p.received;
