@@ -101,14 +101,19 @@ std::size_t longest_packet(request const& r, int ranks) {
   else return 0;
 }
 
-// The plan of a request, by one of these schedules. Throws bad_argument if the request is impossible.
+// The two parts of make_plan are inlined, because functions of their own would make every program larger.
+
+// The algorithm of a request: the caller's, else that of TUTTI_ALGORITHM if it can carry out the call, else the best one known.
 template <class Transport>
-[[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, schedule_finder& schedules,
-                             std::source_location where) {
-  problem const p = problem_of(on, r, schedules);
+[[gnu::always_inline]] inline choice choose(engine<Transport>& on, request const& r, problem const& p,
+                                            std::source_location where) {
   choice chosen;
   if constexpr (has_levels<Transport>) chosen = on.tuned.select(p);
   else chosen = on.tuned.select_in_one_level(p);
+  // The protocol of a choice is for its own algorithm only.
+  auto const replace = [&](algorithm_id by, std::string_view why) {
+    chosen = {by, why, chosen.algorithm == by ? chosen.how : protocol::automatic};
+  };
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     expect_served(r, p, on.rank(), where);
     shape const s{on.ranks(), r.root, !r.commutative};
@@ -116,11 +121,9 @@ template <class Transport>
       refuse(on.rank(),
              join({r.unlisted->name, " does not have 1 to ", max_tracks, " lanes times phases, or no chunk"}),
              "correct its schedule", where);
-    chosen = {r.algorithm, "requested by the caller",
-              chosen.algorithm == r.algorithm ? chosen.how : protocol::automatic};
+    replace(r.algorithm, "requested by the caller");
   } else if (algorithm_id const wanted = on.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
-    if (objection(wanted, p).empty())
-      chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
+    if (objection(wanted, p).empty()) replace(wanted, "TUTTI_ALGORITHM");
     else chosen.why = "TUTTI_ALGORITHM does not serve this call; the default";
   }
   if (r.unlisted == nullptr && chosen.algorithm == algorithm_id::automatic)
@@ -128,6 +131,13 @@ template <class Transport>
            join({"no algorithm can do ", name(r.what), r.ragged ? " in its _v form" : "", " among ", on.ranks(),
                  " ranks"}),
            "use a group of at most 1024 ranks, or name the algorithm native", where);
+  return chosen;
+}
+
+// The protocol of a request by the chosen algorithm: the caller's, which must be safe and possible, else the fastest one.
+template <class Transport>
+[[gnu::always_inline]] inline protocol choose_protocol(engine<Transport>& on, request const& r, problem const& p,
+                                                       choice const& chosen, std::source_location where) {
   std::size_t const longest = longest_packet<Transport>(r, on.ranks());
   bool const packets = chosen.algorithm == algorithm_id::one_shot && r.bytes() <= longest && longest > 0;
   if (r.how == protocol::packet && !packets)
@@ -149,15 +159,24 @@ template <class Transport>
   if (r.how == protocol::pull && !p.pulls)
     refuse(on.rank(), "protocol pull reads the memory of peers, which the system does not allow",
            "use another protocol, or check kernel.yama.ptrace_scope and the container's seccomp rules", where);
-  bool const pulls = chosen.how == protocol::pull && fetchable;
-  bool const in_one_piece = shares_packets<Transport> && is_faster_in_one_piece(r.what, on.ranks(), r.bytes());
-  protocol const small = in_one_piece ? protocol::staged : protocol::packet;
-  protocol const best = packets ? small : pulls ? protocol::pull : protocol::automatic;
-  protocol const how = r.how != protocol::automatic ? r.how : best;
+  if (r.how != protocol::automatic) return r.how;
+  if (packets) {
+    bool const in_one_piece = shares_packets<Transport> && is_faster_in_one_piece(r.what, on.ranks(), r.bytes());
+    return in_one_piece ? protocol::staged : protocol::packet;
+  }
+  return chosen.how == protocol::pull && fetchable ? protocol::pull : protocol::automatic;
+}
+
+// The plan of a request, by one of these schedules. Throws bad_argument if the request is impossible.
+template <class Transport>
+[[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, schedule_finder& schedules,
+                             std::source_location where) {
+  problem const p = problem_of(on, r, schedules);
+  choice const chosen = choose(on, r, p, where);
   request agreed = r;
   agreed.algorithm = chosen.algorithm;
-  agreed.how = how;
-  plan out{chosen.algorithm, how, static_cast<std::uint32_t>(key_of(agreed)), chosen.why};
+  agreed.how = choose_protocol(on, r, p, chosen, where);
+  plan out{agreed.algorithm, agreed.how, static_cast<std::uint32_t>(key_of(agreed)), chosen.why};
   out.words = to_words(r, out);
   return out;
 }
