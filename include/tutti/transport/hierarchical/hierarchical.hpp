@@ -161,13 +161,7 @@ class hierarchical : public mpi {
   }
 
   [[gnu::cold]] std::vector<detail::location> locate(int node) {
-    detail::mpi_communicator here;
-    if (node == by_machine) {
-      here = make_part([&](MPI_Comm* made) {
-        return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, made);
-      });
-      node = rank();
-    }
+    if (node == by_machine) node = first_local_rank();
     // The ranks of a node meet under a random number of their first rank, because several jobs may run on one machine.
     struct introduction {
       detail::location where;
@@ -175,8 +169,7 @@ class hierarchical : public mpi {
     } mine;
     if (::getrandom(&mine.name, sizeof mine.name, 0) != sizeof mine.name) mine.name = 0;
     std::vector<introduction> all(static_cast<std::size_t>(ranks()));
-    together(here.get(), [&] {
-      if (here.get() != MPI_COMM_NULL) detail::expect_success(MPI_Bcast(&node, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
+    together(MPI_COMM_NULL, [&] {
       mine.where = {node, detail::last_level_cache(detail::usable_cores())};
       detail::expect_success(
           MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
