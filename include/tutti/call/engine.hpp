@@ -93,7 +93,7 @@ class engine : public faults_in_call<Transport> {
   [[gnu::cold]] void give_up() noexcept {
     raise_given_up([this] { return this->this_call(); });
   }
-  // As give_up(), but the error names `what` instead of the running call, which may not have begun.
+  // The same, but the error names `what` instead of the running call, which may not have begun.
   [[gnu::cold]] void give_up(std::string_view what) noexcept {
     raise_given_up([what] { return std::string(what); });
   }
@@ -107,7 +107,7 @@ class engine : public faults_in_call<Transport> {
     refused_ = 0;
     notices_->explain_leaving(circumstance::usual, {});
   }
-  // Called before this rank leaves: the same if an exception is on its way, of which nothing else is known.
+  // Called before this rank leaves. If it leaves because of an exception, peers learn that, unless they know the reason already.
   [[gnu::cold]] void note_exception() noexcept {
     if (notices_ && unwinding.begun() && refused_ != this->sequence() + 1)
       notices_->explain_leaving(circumstance::exception, {});

@@ -14,6 +14,7 @@
 #include "tutti/core/is_a.hpp"
 
 namespace tutti::detail {
+
 // The prologue and the epilogue of an operation are applied before and after all levels.
 template <class T, class Op>
 auto bare_operation(reducing<T, Op> const& body) {

@@ -44,7 +44,7 @@ void compare_blocks(engine<Transport>& on, begun_call<Transport>& begun, request
   }
 }
 
-// Whether all ranks are in this call and none has given it up. Once all have reported their arrival, the first to
+// Waits until all ranks are in this call and none has given it up. Once all have reported their arrival, the first to
 // arrive may already have given up, so all report again. The second report is skipped if ranks arrive soon after each
 // other and their timeouts are long: a rank that arrives within 50 ms of its previous meeting arrives within 50 ms of
 // all others. It is not skipped if a fault outside this group can make ranks give up at any time.
@@ -64,8 +64,8 @@ void call_roll(engine<Transport>& on, begun_call<Transport>& begun) {
   on.transport().note_all_arrived();
 }
 
-// The parts of a reduction before and after the library's collective, which does not know the prologue and epilogue of
-// an operation. `elements`: of the message, if it is not in blocks.
+// What is done before and after the library's collective, which cannot do everything in place and does not know the prologue and epilogue
+// of an operation. `elements`: of the message, if it is not in blocks.
 template <collective C, class Transport, class Body>
 void copy_input(engine<Transport>& on, Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;

@@ -53,8 +53,8 @@ class mpi_bytes {
   MPI_Datatype type_ = MPI_BYTE;
 };
 
-// The types on which MPI computes the same results as tutti: integers that wrap around, and sums of floating point. Excluded
-// are minima and maxima of floating point, because MPI does not define them for NaN, those of unsigned integers, which MPICH
+// The types on which MPI computes the same results as tutti: integers that wrap around, and sums and products of floating
+// point. Excluded are minima and maxima of floating point, because MPI does not define them for NaN, those of unsigned integers, which MPICH
 // 4.0 compares as signed, and integers of 8 and 16 bits, on which Open MPI 4.1 saturates.
 template <class T>
 inline constexpr bool mpi_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);

@@ -11,8 +11,8 @@
 
 namespace tutti::detail {
 
-// Calls `tell` if MPI_Finalize begins while this object exists: a program may end, or finalize the MPI, with open communicators, and
-// other ranks would wait for this one as long as they wait for any that is alive.
+// Calls `tell` if MPI_Finalize begins while this object exists. A program may end, or finalize the MPI, with open communicators; unless
+// other ranks are told, they wait for this one until their time is up.
 class at_finalize {
  public:
   [[gnu::cold]] explicit at_finalize(std::function<void()> tell) : tell_(std::move(tell)) {

@@ -51,7 +51,7 @@ struct mpi_channel {
     int to = 0;           // its receiver, once listed
     sender* next_listed = nullptr;
     std::uint64_t confirmed = 0;  // messages that the receiver has received
-    std::uint64_t marked = 0;     // and those confirmed once it is known to be in a call after `marked_in`
+    std::uint64_t marked = 0;     // messages that it has received once it is known to be in a call after `marked_in`
     std::uint64_t marked_in = 0;
 
     std::uint64_t confirmed_by(mpi_board const& board, int peer) noexcept {

@@ -29,9 +29,9 @@
 
 namespace tutti::detail {
 
-// A channel opens when it is first used: the receiver keeps a window of receives posted, and the sender has as many slots. Of a peer
-// that this rank has exchanged nothing with, it holds one pointer, for most algorithms have few peers among many ranks. Pages of slots
-// through which no message has gone take no memory.
+// A channel opens when it is first used: the receiver keeps a window of receives posted, and the sender has as many slots. For a peer
+// with which it has exchanged nothing, a rank holds a single pointer, because in most algorithms it has few peers among many ranks.
+// Pages of slots that no message has used take no memory.
 //
 // Flow control needs no messages of its own. A peer that is in a later call has received everything sent to it in earlier ones. If
 // a sender has sent half a window without such confirmation, the first message of each further half is synchronous: it
@@ -67,8 +67,8 @@ class mpi_channels : public mpi_ranks {
     mpi_channel::head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
     send(out, to, track, front, bytes, unconfirmed);
   }
-  // The same for a message outside calls, for which no call waits and which confirms none. `awaited`: the receiver is known to
-  // receive it. The caller must bound the number of others in flight.
+  // The same for a message outside calls, which no call waits for, and which does not show in which call this rank is. `awaited`: the
+  // receiver is known to receive it. The caller must bound the number of others in flight.
   void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
     strays_.store(true, std::memory_order_relaxed);
     sender& out = outgoing(to, track);
@@ -211,8 +211,8 @@ class mpi_channels : public mpi_ranks {
   sender& outgoing(int to, int track) noexcept { return ends_with(to)[track].out; }
   receiver& incoming(int from, int track) noexcept { return ends_with(from)[track].in; }
 
-  // Whether the loss of a rank may be why a call of the MPI has failed. A connection breaks a moment before its process has ended, and
-  // ranks that see the process tell those that do not, once they have waited for it.
+  // Whether a call of the MPI may have failed because a rank was lost. A connection breaks a moment before the process has ended, and
+  // ranks that do not see the process are told by those that do, once these have waited for it.
   [[gnu::cold]] bool finds_ended_process() noexcept {
     auto const until = deadline::after(std::chrono::milliseconds(300));
     while (!mpi_survives() && !board_.anyone_lost() && !board_.faulty() && !until.passed()) {

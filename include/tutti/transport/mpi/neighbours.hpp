@@ -43,8 +43,8 @@ struct mpi_neighbour {
   process_watch watch{};
 };
 
-// Adds a watch of a process, which begin(watch) begins unless `known` has one: each holds an open file. Where no more may be opened, ranks
-// are not watched.
+// Adds a watch of a process: that of `known` if there is one, because each holds an open file, else a new one, which begin(watch) begins.
+// If the system allows no more open files, the rank is not watched.
 template <class Begin>
 [[gnu::cold]] void add_neighbour(std::vector<mpi_neighbour>& to, int rank, process_name const& process,
                                  std::vector<mpi_neighbour> const& known, Begin&& begin) {
@@ -92,8 +92,8 @@ template <class Begin>
   return out;
 }
 
-// Adds the next rank to `seen` if its process is not among them, so that the end of a rank which is alone on its machine is noticed,
-// too. All ranks of `all` call it. A process opens a port only if the previous rank is in another one that does not see it.
+// Adds the next rank to `seen` if it is not among them, so that somebody notices the end of a rank that is alone on its machine. All
+// ranks of `all` call it. A process opens a port only if the previous rank is in a process that cannot see this one.
 [[gnu::cold]] inline void watch_next_rank(MPI_Comm all, int rank, std::vector<mpi_neighbour> const& known,
                                           std::vector<mpi_neighbour>& seen) {
   struct introduction {

@@ -87,7 +87,7 @@ struct mpi_notice_state {
 
     bool idle() noexcept { return current.idle() && alarm.idle(); }
   };
-  // A peer whose end the system shows, for where the MPI does not tell of it.
+  // A peer whose process is watched, because the MPI may not report when it ends.
   struct neighbour {
     int rank;
     process_watch process;
@@ -105,7 +105,7 @@ struct mpi_notice_state {
   }
   mpi_notice_state(mpi_notice_state const&) = delete;
   mpi_notice_state& operator=(mpi_notice_state const&) = delete;
-  // Unless a transport fails before it can close its board, that has closed this.
+  // The board has already closed this, unless the construction of its transport failed.
   ~mpi_notice_state() {
     if (!mpi_is_finalized()) cancel_receive();
   }
@@ -142,7 +142,7 @@ struct mpi_notice_state {
       if (r != rank) f(r, peers[static_cast<std::size_t>(r)]);
   }
 
-  // Without memory for a notice of a further peer, notices stay in the MPI.
+  // Whether there is memory for the notice of one more peer. If not, notices stay in the MPI.
   bool has_spare() noexcept {
     if (!spare) spare.reset(new (std::nothrow) notice);
     return spare != nullptr;
@@ -236,10 +236,10 @@ struct mpi_notice_state {
     p.current.text = text;
     MPI_Issend(text.get(), sizeof *text, MPI_BYTE, to, tag, comm, &p.current.request);
   }
-  // Sends the fault of this rank to all peers. There is one at most, so none waits for another to be received. MPICH takes a message
-  // of this size at once, also for a rank that computes, and delivers it without further calls of this rank. So does Open MPI, but
-  // between processes of a node it says so only of a few messages (those that fit a fast box), and of the others once they have been
-  // received.
+  // Sends the fault of this rank to all peers. There is one at most, so none waits for another to be received. Even if
+  // the receiver computes, MPICH takes a message of this size at once, and delivers it without further calls of this rank. So does Open
+  // MPI, but between processes of a node only the requests of a few messages (those that fit a fast box) complete at once, and the
+  // others when the message is received.
   void send_alarms() noexcept {
     copy_self(*alarm);
     for_each_peer([&](int to, peer& p) {

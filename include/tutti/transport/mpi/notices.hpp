@@ -46,7 +46,7 @@ class mpi_notices {
   section locked() const noexcept {
     return {std::lock_guard(state_->busy), {state_->inside_mpi.notes[watched_calls::notices], "notices"}};
   }
-  // Whether the MPI delivers the fault that this rank has raised, if any, to a peer without further calls of this rank.
+  // Whether a peer gets the fault that this rank has raised, if any, even if this rank does not call the MPI again.
   bool is_alarmed(int rank) const noexcept {
     auto const lock = locked();
     return state_->peers[static_cast<std::size_t>(rank)].alarm.idle();

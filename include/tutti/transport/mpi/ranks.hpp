@@ -65,15 +65,15 @@ class mpi_ranks {
     if (!ready()) board_.sleep();
   }
   void wake_all() noexcept {}
-  // An MPI without fault tolerance does not tell. Then a rank sees the other processes of its machine and that of the next rank, and
-  // learns of others from the faults that ranks raise which see those.
+  // An MPI without fault tolerance does not report lost ranks. Then a rank watches the other processes of its machine and that of the
+  // next rank. It learns of the end of others from the faults that are raised by ranks which watch those.
   bool lost(int peer) const noexcept { return board_.lost(peer); }
   bool left(int peer) const noexcept { return board_.left(peer); }
   std::string describe(int peer) const { return join({"rank ", peer}); }
 
  protected:
-  // The tags of the channels are the numbers of tracks. The next is that of the board, and this one that of messages after which a
-  // rank sends no more. The ballot follows.
+  // The tag of messages after which a rank sends no more. Channels use the numbers of their tracks as tags, and the board uses the next
+  // one. The ballot's follows this one.
   int farewell_tag() const noexcept { return tracks_ + 1; }
 
   [[gnu::cold]] mpi_communicator meet_members(std::vector<int> const& members, countdown& until) {
@@ -134,7 +134,7 @@ class mpi_ranks {
       throw;
     }
   }
-  // make(&made) returns the code of the MPI.
+  // Creates a communicator on all ranks by make(&made), which returns an error code of the MPI.
   template <class Make>
   [[gnu::cold]] mpi_communicator make_part(Make&& make) {
     mpi_communicator out;
@@ -246,7 +246,7 @@ class mpi_ranks {
   int ranks_;
   int tracks_;
   std::chrono::nanoseconds limit_;
-  watched_calls creating_{};  // of its peers, only members: the others may end meanwhile
+  watched_calls creating_{};  // watches the members of the group that is created, because other ranks may end meanwhile
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;
