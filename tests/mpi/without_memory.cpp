@@ -42,3 +42,18 @@ TEST_CASE("a rank that cannot allocate a byte opens no channel, tells all, and c
           meet();
         }) == "");
 }
+
+TEST_CASE("a rank that cannot allocate a byte closes its nodes after a fault") {
+  CHECK(on_ranks(world().size(), on_nodes_of(2), [](auto& comm) {
+          for (int const ranks : {comm.size(), 2}) {  // on two nodes, and on one
+            auto group = comm.split(comm.rank() < ranks ? 0 : no_color);
+            if (!group) continue;
+            if (group->rank() == 1) group->revoke("the text of this fault needs memory");
+            expect_error(error_of([&] { barrier(*group, patient); }), error_code::revoked, "needs memory");
+            if (group->rank() == 1) max_at_once = 0;
+            group.reset();
+            max_at_once = unlimited;
+          }
+          meet();
+        }) == "");
+}

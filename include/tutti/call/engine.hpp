@@ -219,10 +219,7 @@ engine<Transport>::~engine() {
   this->compare_last_calls();
   if constexpr (has_levels<Transport>) {
     levels->end_started();
-    if (auto const f = this->poll_fault()) levels->take_over(*f);
-    else if (auto* const node = levels->only_node())
-      if (auto const in_node = node->engine().poll_fault())
-        this->take_over(*in_node, in_node->peer);  // so no rank waits long to close
+    levels->share_faults();
     levels->leave();
   }
   transport().leave();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -91,6 +92,14 @@ class levels {
       across_->engine().note_exception();
       across_->engine().transport().leave_at_once();
     }
+  }
+
+  // Called before this rank leaves. The whole and its parts learn of each other's faults, so that no rank waits long to close.
+  [[gnu::cold]] void share_faults() noexcept try {
+    if (auto const f = whole_.poll_fault()) return take_over(*f);
+    if (auto* const node = only_node())
+      if (auto const f = node->engine().poll_fault()) whole_.take_over(*f, f->peer);
+  } catch (std::bad_alloc const&) {  // other ranks, which have memory for the text of a fault, tell them
   }
 
   // Called when the whole has a fault: no rank waits for another in a part.
