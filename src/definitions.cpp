@@ -5,6 +5,7 @@
 #include "tutti/analyze/verify_two_level_impl.hpp"
 #include "tutti/call/check_arguments_impl.hpp"
 #include "tutti/call/numbering_impl.hpp"
+#include "tutti/call/own_steps_impl.hpp"
 #include "tutti/call/refuse_impl.hpp"
 #include "tutti/core/crc32c_impl.hpp"
 #include "tutti/core/environment_impl.hpp"

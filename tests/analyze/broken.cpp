@@ -332,6 +332,13 @@ TEST_CASE("steps that mean nothing") {
   CHECK(says(complaint<peer_twice>(collective::all_reduce, {.ranks = 2}), "names a peer twice"));
   using fewer_than_none = by_hand<decltype([](int) -> step { return {.from = {0, 1, -1}, .keep = {space::output}}; })>;
   CHECK(says(complaint<fewer_than_none>(collective::all_reduce, {.ranks = 2}), "names fewer than 0 peers"));
+  using no_run = by_hand<decltype([](int) -> step { return {.keep = {space::output, {0, 1, 0}}}; })>;
+  CHECK(complaint<no_run>(collective::all_reduce, {.ranks = 2}) ==
+        "rank 0, lane 0, phase 0, step 0: names fewer than 0 chunks, or runs of fewer than 1");
+  using too_many_chunks =
+      by_hand<decltype([](int rank) -> step { return {.to = one(1 - rank), .give = {space::input, {0, 4}}}; })>;
+  CHECK(says(complaint<too_many_chunks>(collective::all_reduce, {.ranks = 2}),
+             "names more chunks in a message than there are"));
   using uneven_give =
       by_hand<decltype([](int) -> step { return {.to = {0, 1, 2}, .give = {space::input, {0, 3}, true}}; })>;
   CHECK(

@@ -33,6 +33,7 @@ enum class message_form : std::uint8_t { array, blocks, token };
 
 // The part of the message that a buffer holds: nothing, the block with this rank's number, or all of it.
 enum class holding : std::uint8_t { none, own, all };
+constexpr bool has(holding h, int rank, int chunk) { return h == holding::all || (h == holding::own && chunk == rank); }
 
 // The holdings of the root and of every other rank.
 struct holdings {

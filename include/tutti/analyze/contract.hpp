@@ -9,9 +9,8 @@
 
 namespace tutti::analyze {
 
+using detail::has;
 using detail::holding;
-
-constexpr bool has(holding h, int rank, int chunk) { return h == holding::all || (h == holding::own && chunk == rank); }
 
 constexpr holding input_of(collective c, shape s, int rank) { return detail::row_of(c).input.at(rank == s.root); }
 constexpr holding output_of(collective c, shape s, int rank) { return detail::row_of(c).output.at(rank == s.root); }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Errors of a schedule or a step that are visible before anything moves.
+// Errors of a schedule that are visible before anything moves.
 #pragma once
 
-#include <numeric>
 #include <string>
 #include <utility>
 
-#include "tutti/algorithm/concept.hpp"
+#include "tutti/algorithm/step_flaws.hpp"
 #include "tutti/analyze/contract.hpp"
 
 namespace tutti::analyze {
@@ -45,30 +44,14 @@ void check_schedule(S const& schedule, collective what, shape s) {
   if (int const chunks = schedule.chunks(s); by_block(what) && chunks != s.ranks)
     throw flaw{"a chunk must be a rank's block, but there are " + count_of(chunks, "chunk") + " for " +
                count_of(s.ranks, "rank")};
-}
-
-// The defect of a step of rank `self`; null if there is none.
-inline char const* complaint_about(step const& t, int self, shape s, bool pipelined) {
-  if (t.from.count < 0 || t.to.count < 0) return "names fewer than 0 peers";
-  auto const distinct = [&](peers const& p) { return p.count <= s.ranks / std::gcd(s.ranks, wrap(p.stride, s.ranks)); };
-  auto const one_chunk = [](peers const& p, region const& r) { return p.empty() || r.split || r.what.count == 1; };
-  if (!distinct(t.from) || !distinct(t.to)) return "names a peer twice";
-  if ((t.give.split && !t.forwards() && t.give.what.count != t.to.count) ||
-      (!t.from.empty() && t.keep.split && t.keep.what.count != t.from.count))
-    return "splits chunks among peers, but not as many";
-  if (pipelined && !(one_chunk(t.from, t.keep) && one_chunk(t.to, t.give)))
-    return "moves several chunks in a message, but the schedule is pipelined";
-  if (t.keep.where == space::input) return "writes to its input";
-  if (t.forwards() && (t.from.empty() || t.keep.split)) return "passes on a result, but forms none";
-  if (t.from.empty()) return nullptr;
-  if (t.keep.where == space::none && !t.forwards()) return "neither keeps nor passes on what it receives";
-  bool contributes = false;
-  for (int k = 0; k < t.from.count; ++k) contributes |= t.from.at(k, s.ranks) == self;
-  if (!contributes) return nullptr;
-  if (t.own.where == space::none) return "is among its sources, but contributes nothing";
-  if (!t.keep.split && t.own.what.count != t.keep.what.count)
-    return "contributes another number of chunks than it receives";
-  return nullptr;
+  for (int rank = 0; rank < s.ranks; ++rank)
+    for (int track = 0; track < schedule.lanes(s) * schedule.phases(s); ++track) {
+      position const me{rank, track / schedule.phases(s), track % schedule.phases(s)};
+      for (int i = 0; i < schedule.steps(s, me); ++i)
+        if (char const* const wrong = tutti::detail::flaw_in_chunks(schedule.at(s, me, i), schedule.chunks(s)))
+          throw flaw{"rank " + std::to_string(rank) + ", lane " + std::to_string(me.lane) + ", phase " +
+                     std::to_string(me.phase) + ", step " + std::to_string(i) + ": " + wrong};
+    }
 }
 
 }  // namespace tutti::analyze

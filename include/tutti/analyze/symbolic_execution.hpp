@@ -233,7 +233,8 @@ class symbolic_execution {
   // -- Each step by itself.
 
   void check_step(cursor const& c) {
-    if (char const* const wrong = complaint_about(c.now, c.me.rank, shape_, schedule_.pipelined)) throw flaw{wrong};
+    if (char const* const wrong = tutti::detail::flaw_in_step(c.now, c.me.rank, shape_, schedule_.pipelined))
+      throw flaw{wrong};
     expect_sent_(walk_of(c), c);
   }
 

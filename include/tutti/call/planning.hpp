@@ -8,12 +8,13 @@
 #include <string_view>
 
 #include "tutti/call/arguments.hpp"
+#include "tutti/call/own_steps.hpp"
 
 namespace tutti::detail {
 
 template <class Algorithm, collective C>
 inline constexpr unlisted_algorithm unlisted{Algorithm::name, type_id<Algorithm>(),
-                                             dynamic_schedule::of<schedule<Algorithm, C>>()};
+                                             dynamic_schedule::of<schedule<Algorithm, C>>(), false, expect_safe_steps};
 
 // A user's own algorithm runs its own schedule, whatever its name, and ranks must agree on it.
 template <class Algorithm, collective C>
@@ -116,11 +117,7 @@ template <class Transport>
   };
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     expect_served(r, p, on.rank(), where);
-    shape const s{on.ranks(), r.root, !r.commutative};
-    if (r.unlisted != nullptr && !has_tracks(r.unlisted->schedule, s))
-      refuse(on.rank(),
-             join({r.unlisted->name, " does not have 1 to ", max_tracks, " lanes times phases, or no chunk"}),
-             "correct its schedule", where);
+    if (r.unlisted != nullptr && !r.unlisted->verified) r.unlisted->expect_safe(r, on.rank(), on.ranks(), where);
     replace(r.algorithm, "requested by the caller");
   } else if (algorithm_id const wanted = on.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
     if (objection(wanted, p).empty()) replace(wanted, "TUTTI_ALGORITHM");

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <source_location>
 #include <string_view>
 
 #include "tutti/algorithm/registry.hpp"
@@ -35,12 +36,17 @@ inline constexpr char const* protocol_names[]{"automatic", "packet", "staged", "
 
 namespace detail {
 
+struct request;
+
 // An algorithm that is not in the registry. Its caller names it by its type, and it has no algorithm_id.
 struct unlisted_algorithm {
   std::string_view name;
   std::uint32_t id = 0;  // type_id
   dynamic_schedule schedule;
   bool verified = false;  // the schedule is one of the library's
+  // Refuses a call in which a step of this rank would crash. A pointer, so that only programs with such algorithms contain
+  // the check; null if the schedule is verified.
+  void (*expect_safe)(request const& r, int rank, int ranks, std::source_location where) = nullptr;
 };
 
 // The part of a call that all ranks must agree on, and that decides the algorithm. Equal on all ranks in a correct
