@@ -106,7 +106,9 @@ void check_prepared_wrong(Comm& comm) {
   expect(call.done() && call.test(), "what was never started has not ended");
   for (persistent* operation : {&call, &receive}) {
     operation->start();
-    expect_error(error_of([&] { operation->start(); }), error_code::bad_argument, "a prepared call was started again");
+    error const again = error_of([&] { operation->start(); });
+    expect_error(again, error_code::bad_argument, "a prepared call was started again");
+    expect_error(again, error_code::bad_argument, "[rank " + std::to_string(comm.rank()) + "]");
     if (operation == &receive) message.start();
     operation->wait();
   }
@@ -176,11 +178,15 @@ void check_outlived(Comm& comm) {
   all_reduce(all, more);  // they share a bucket
   all.run();
   messages.send(data, gone->rank()).recv(more, gone->rank());
+  std::string const here = "[rank " + std::to_string(gone->rank()) + "]";
   gone.reset();
-  for (persistent* const call : {&sum, &message, &receive})
-    expect_error(error_of([&] { call->start(); }), error_code::bad_argument, "after its communicator was destroyed");
+  for (persistent* const call : {&sum, &message, &receive}) {
+    error const late = error_of([&] { call->start(); });
+    expect_error(late, error_code::bad_argument, "after its communicator was destroyed");
+    expect_error(late, error_code::bad_argument, here);
+  }
   for (auto* const calls : {&all, &messages}) {
-    expect_error(error_of([&] { calls->run(); }), error_code::bad_argument, "after its communicator was destroyed");
+    expect_error(error_of([&] { calls->run(); }), error_code::bad_argument, here);
     expect_error(error_of([&] { calls->start(); }), error_code::bad_argument, "after its communicator was destroyed");
     error const e = error_of([&] { barrier(*calls); });
     expect_error(e, error_code::bad_argument, "after its communicator was destroyed");

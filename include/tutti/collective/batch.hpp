@@ -93,7 +93,7 @@ class batch {
   std::vector<received> run(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::run", o, where);
     communicator<Transport>& comm = blocking(where);
-    last_.expect_seen(where);
+    last_.expect_seen(rank(), where);
     std::vector<work> calls;
     std::vector<detail::transfer> all = messages_;
     std::exception_ptr thrown;
@@ -121,7 +121,7 @@ class batch {
   batch_work start(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::start", o, where);
     communicator<Transport>& comm = blocking(where);
-    last_.expect_seen(where);
+    last_.expect_seen(rank(), where);
     std::vector<work> all;
     std::vector<receive_work> receives;
     detail::start_all(all, [&] {
@@ -145,7 +145,7 @@ class batch {
   communicator<Transport>& blocking(std::source_location where = {}) const {
     if (comm_.was_moved_from())
       detail::refuse(-1, "this batch was moved from", "use the batch that it was moved to", where);
-    if (comm_.expired()) detail::refuse_to_outlive("a batch", "make another", where);
+    if (comm_.expired()) detail::refuse_to_outlive(rank(), "a batch", "make another", where);
     comm_.get().expect_usable(where);
     return comm_.get();
   }

@@ -191,7 +191,7 @@ class exchange final : public messages_in_flight<Transport> {
     auto const begin_it = [](std::shared_ptr<pending_call> const& call) {
       static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
     };
-    return Operation(keep(t, std::move(gaps), timeout, where), +begin_it, engine_.reference());
+    return Operation(keep(t, std::move(gaps), timeout, where), +begin_it, engine_.reference(), engine_.rank());
   }
 
   // See message_channels.

@@ -142,7 +142,7 @@ persistent hold(engine<Transport>& on, Call&& c, Packing&& packing) {
   auto& queue = collective_queue<Transport>::of(on);
   return {
       make_call<held_call<Transport, Call, Packing>>(queue, on, std::forward<Call>(c), std::forward<Packing>(packing)),
-      collective_queue<Transport>::start, on.reference()};
+      collective_queue<Transport>::start, on.reference(), on.rank()};
 }
 
 // Refuses to start a call by an algorithm that waits inside. If it could not carry out a blocking call either, that is the reason.
@@ -165,7 +165,7 @@ persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
   if (comm.size() == 1)
     return {make_call<lone_call<Transport, Call, Packing>>(comm.engine(), std::forward<Call>(c),
                                                            std::forward<Packing>(packing)),
-            lone_call<Transport, Call, Packing>::start, comm.engine().reference()};
+            lone_call<Transport, Call, Packing>::start, comm.engine().reference(), comm.rank()};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)
     refuse_to_start(comm.engine(), c.asked, find_schedule_of<Call::what>, c.where);

@@ -109,9 +109,10 @@ class TUTTI_NODISCARD("the call continues without its work, so nothing says when
  protected:
   std::shared_ptr<detail::pending_call> const& call() const noexcept { return call_; }
   // A further start is allowed only if the end of the previous one was seen.
-  void expect_seen(std::source_location where) const {
+  void expect_seen(int rank, std::source_location where) const {
     if (call_ && !call_->end_was_seen())
       throw error({.code = error_code::bad_argument,
+                   .rank = rank,
                    .what = "a prepared call was started again before wait() or test() reported its end",
                    .way_out = "call wait() first",
                    .where = where});
@@ -168,8 +169,10 @@ void start_all(std::vector<work>& all, F&& f) {
   }
 }
 
-[[noreturn, gnu::cold]] inline void refuse_to_outlive(char const* what, char const* again, std::source_location where) {
+[[noreturn, gnu::cold]] inline void refuse_to_outlive(int rank, char const* what, char const* again,
+                                                      std::source_location where) {
   throw error({.code = error_code::bad_argument,
+               .rank = rank,
                .what = join({what, " was used after its communicator was destroyed"}),
                .way_out = join({again, " on another communicator, such as the one that shrink() returned"}),
                .where = where});
@@ -185,9 +188,9 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
   persistent() = default;  // without a call, like one that was moved from: it counts as ended, and cannot be started
-  // `communicator`: expires with it.
-  persistent(std::shared_ptr<detail::pending_call> call, starter how, std::weak_ptr<void const> communicator)
-      : work(std::move(call)), start_(how), communicator_(std::move(communicator)) {}
+  // `communicator`: expires with it. `rank`: the caller's, which errors name.
+  persistent(std::shared_ptr<detail::pending_call> call, starter how, std::weak_ptr<void const> communicator, int rank)
+      : work(std::move(call)), start_(how), communicator_(std::move(communicator)), rank_(rank) {}
 
   // All ranks start collectives in the same order as their other calls; a start counts as a call like one on
   // tutti::async. From the second start on, nothing is allocated, except by an MPI, and for a message that arrives
@@ -200,14 +203,15 @@ class TUTTI_NODISCARD("a prepared call does nothing until it is started") persis
                    .what = "a prepared call was started that is empty or was moved from",
                    .way_out = "assign a prepared call to it, or start the one that it was moved to",
                    .where = where});
-    if (communicator_.expired()) detail::refuse_to_outlive("a prepared call", "prepare it again", where);
-    expect_seen(where);
+    if (communicator_.expired()) detail::refuse_to_outlive(rank_, "a prepared call", "prepare it again", where);
+    expect_seen(rank_, where);
     call()->start_checked([&] { start_(call()); });
   }
 
  private:
   starter start_ = nullptr;
   std::weak_ptr<void const> communicator_;
+  int rank_ = -1;
 };
 
 // A vector of work, or of a type derived from it: receive_work, persistent.

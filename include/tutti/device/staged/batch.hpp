@@ -91,7 +91,7 @@ class device_batch {
       bool const captured = ranks_.on().capturing(ranks_.with_stream(how).stream);  // and runs later, if at all
       return last_ = {captured ? work() : ranks_.work(how.stream, where), std::move(got)};
     }
-    last_.expect_seen(where);
+    last_.expect_seen(ranks_.rank(), where);
     transfers made;
     for (auto const& [what, slots] : messages_) made.push_back(ranks_.messages().make(what, slots, where));
     work all = ranks_.messages().start("device_batch", made, ranks_.with_stream(how), where);
@@ -100,7 +100,7 @@ class device_batch {
 
  private:
   std::vector<received> run_native(detail::device_options_of<R> const& how, std::source_location where) {
-    last_.expect_seen(where);
+    last_.expect_seen(ranks_.rank(), where);
     std::vector<detail::transfer> all;
     for (auto const& one : messages_) all.push_back(one.first);
     return ranks_.run_native("device_batch", all, how, where);
