@@ -50,8 +50,8 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
  public:
   using transport_type = Transport;
 
-  explicit communicator(std::unique_ptr<Transport> transport)
-      : engine_(new tutti::detail::engine<Transport>(std::move(transport))),
+  explicit communicator(std::unique_ptr<Transport> transport, std::chrono::nanoseconds timeout = {})
+      : engine_(new tutti::detail::engine<Transport>(std::move(transport), timeout)),
         rank_(engine_->rank()),
         size_(engine_->ranks()) {}
   communicator(communicator&& other) noexcept

@@ -59,7 +59,7 @@ class engine : public faults_in_call<Transport> {
   lent_memory<Transport> packed;    // copies of ranges that are not contiguous
   lent_numbers counts_and_offsets;  // of _v forms
 
-  [[gnu::cold]] explicit engine(std::unique_ptr<Transport> own);
+  [[gnu::cold]] explicit engine(std::unique_ptr<Transport> own, std::chrono::nanoseconds timeout = {});
   [[gnu::cold]] ~engine();
 
   // -- The life of a call: enter(), then begin() and finish(), or leave().
@@ -181,8 +181,8 @@ class engine : public faults_in_call<Transport> {
 };
 
 template <transport Transport>
-engine<Transport>::engine(std::unique_ptr<Transport> own)
-    : faults_in_call<Transport>(std::move(own)),
+engine<Transport>::engine(std::unique_ptr<Transport> own, std::chrono::nanoseconds timeout)
+    : faults_in_call<Transport>(std::move(own), timeout),
       scratch(transport()),
       copy(transport()),
       fetched(transport()),

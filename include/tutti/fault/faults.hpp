@@ -41,13 +41,15 @@ class faults {
   enum who_finds_it : bool { beside_calls, in_call };
 
  public:
-  settings const environment = settings::from_environment();
+  settings const environment;
   owning_process const process;
   // Asked during long waits: reports a fault of an enclosing group, which ends this group's call too.
   std::function<std::optional<fault>()> fault_outside;
   std::string numbering;  // what the errors of a group add, because they name ranks by their numbers within it
 
-  explicit faults(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {
+  // `timeout`: as for settings::from_environment.
+  explicit faults(std::unique_ptr<Transport> transport, std::chrono::nanoseconds timeout = {})
+      : transport_(std::move(transport)), environment(settings::from_environment(timeout)) {
     if (ranks() > 1) notices_.emplace(transport_->notices());
   }
   faults(faults const&) = delete;

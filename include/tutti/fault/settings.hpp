@@ -35,7 +35,8 @@ struct settings {
   bool finds_every_thread() const { return checks_threads || log == log_level::debug; }
   bool observes() const { return log == log_level::debug || !trace.empty() || statistics; }
 
-  [[gnu::cold]] static settings from_environment();
+  // `timeout`: of TUTTI_TIMEOUT, if the caller has read it already, else 0.
+  [[gnu::cold]] static settings from_environment(std::chrono::nanoseconds timeout = {});
   // Takes the time of TUTTI_TIMEOUT, if that is set, and returns whether it is one.
   [[gnu::cold]] static bool read_timeout(std::chrono::nanoseconds& to);
 

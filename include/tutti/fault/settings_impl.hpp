@@ -29,9 +29,10 @@ TUTTI_INLINE bool settings::read_timeout(std::chrono::nanoseconds& to) {
   return true;
 }
 
-TUTTI_INLINE settings settings::from_environment() {
+TUTTI_INLINE settings settings::from_environment(std::chrono::nanoseconds timeout) {
   settings out;
-  if (!read_timeout(out.timeout))
+  if (timeout.count() > 0) out.timeout = timeout;
+  else if (!read_timeout(out.timeout))
     refuse_variable("TUTTI_TIMEOUT", environment_variable("TUTTI_TIMEOUT"), "a time",
                     "a number of seconds from 1e-9 to 1e9, e.g. 300");
   out.algorithms = overrides(environment_variable("TUTTI_ALGORITHM"));

@@ -56,14 +56,14 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std
       ::pthread_atfork(nullptr, nullptr, [] { detail::job_name = detail::descriptor(); });
   static_cast<void>(kept_by_no_child);
   detail::descriptor name;
-  // A setting that is wrong is an error of the communicator: ranks that have met print it in full once.
+  // A setting that is wrong is an error of the communicator, which reads it then: ranks that have met print it in full once.
   std::chrono::nanoseconds time = detail::settings::usual_timeout;
-  detail::settings::read_timeout(time);
+  bool const right = detail::settings::read_timeout(time);
   detail::countdown until(time);
   int const number = detail::meetings++;
   try {
-    auto comm =
-        detail::meet_as_rank(detail::join({me.job, "-", number}), me.rank, me.size, until, table, {.kept_name = &name});
+    auto comm = detail::meet_as_rank(detail::join({me.job, "-", number}), me.rank, me.size, until, table,
+                                     {.kept_name = &name}, right ? time : std::chrono::nanoseconds(0));
     if (number == 0) detail::job_name = std::move(name);
     return comm;
   } catch (error const& e) {

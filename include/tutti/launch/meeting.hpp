@@ -13,9 +13,11 @@
 
 namespace tutti::detail {
 
-// All ranks call it with the same name, and return when all have. Throws error: as init does.
+// All ranks call it with the same name, and return when all have. `timeout`: of the communicator; 0: TUTTI_TIMEOUT. Throws error: as
+// init does.
 [[gnu::cold]] communicator<shm> meet_as_rank(std::string const& name, int rank, int ranks, countdown& until,
-                                             program_table const& table, acquaintance others = {});
+                                             program_table const& table, acquaintance others = {},
+                                             std::chrono::nanoseconds timeout = {});
 
 }  // namespace tutti::detail
 

@@ -13,11 +13,12 @@
 namespace tutti::detail {
 
 TUTTI_INLINE communicator<shm> meet_as_rank(std::string const& name, int rank, int ranks, countdown& until,
-                                            program_table const& table, acquaintance others) {
+                                            program_table const& table, acquaintance others,
+                                            std::chrono::nanoseconds timeout) {
   rendezvous meeting(name, rank, ranks, until, std::move(others));
   descriptor const file = meeting.meet([&] { return shm::create(ranks, all_tracks); });
   share_uncaught_errors(file, offsetof(segment_header, told), rank);
-  communicator<shm> comm(std::make_unique<shm>(file, rank, ranks, all_tracks, until, meeting.take_watches()));
+  communicator<shm> comm(std::make_unique<shm>(file, rank, ranks, all_tracks, until, meeting.take_watches()), timeout);
   agree_on_tuning(comm.engine(), table);
   return comm;
 }

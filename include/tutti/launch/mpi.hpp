@@ -65,8 +65,8 @@ template <class Transport = mpi>
   if (between != 0) refuse("from_mpi got an intercommunicator", "merge it with MPI_Intercomm_merge");
   detail::expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
   detail::expect_ranks_of_launcher(ranks, size);
-  communicator<Transport> comm(
-      std::make_unique<Transport>(ranks, detail::all_tracks, detail::settings::from_environment().timeout));
+  auto const timeout = detail::settings::from_environment().timeout;
+  communicator<Transport> comm(std::make_unique<Transport>(ranks, detail::all_tracks, timeout), timeout);
   detail::agree_on_tuning(comm.engine(), table);
   return comm;
 }
