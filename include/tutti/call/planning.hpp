@@ -14,7 +14,7 @@ namespace tutti::detail {
 
 template <class Algorithm, collective C>
 inline constexpr unlisted_algorithm unlisted{Algorithm::name, type_id<Algorithm>(),
-                                             dynamic_schedule::of<schedule<Algorithm, C>>(), false, expect_safe_steps};
+                                             dynamic_schedule::of<schedule<Algorithm, C>>(), expect_safe_steps};
 
 // A user's own algorithm runs its own schedule, whatever its name, and ranks must agree on it.
 template <class Algorithm, collective C>
@@ -117,7 +117,7 @@ template <class Transport>
   };
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     expect_served(r, p, on.rank(), where);
-    if (r.unlisted != nullptr && !r.unlisted->verified) r.unlisted->expect_safe(r, on.rank(), on.ranks(), where);
+    if (r.unlisted != nullptr && !r.unlisted->verified()) r.unlisted->expect_safe(r, on.rank(), on.ranks(), where);
     replace(r.algorithm, "requested by the caller");
   } else if (algorithm_id const wanted = on.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
     if (objection(wanted, p).empty()) replace(wanted, "TUTTI_ALGORITHM");

@@ -43,10 +43,11 @@ struct unlisted_algorithm {
   std::string_view name;
   std::uint32_t id = 0;  // type_id
   dynamic_schedule schedule;
-  bool verified = false;  // the schedule is one of the library's
-  // Refuses a call in which a step of this rank would crash. A pointer, so that only programs with such algorithms contain
-  // the check; null if the schedule is verified.
+  // Refuses a call in which a step of this rank would crash. A pointer, so that only programs with such algorithms contain the check;
+  // null if the schedule is one of the library's, which are verified.
   void (*expect_safe)(request const& r, int rank, int ranks, std::source_location where) = nullptr;
+
+  bool verified() const noexcept { return expect_safe == nullptr; }
 };
 
 // The part of a call that all ranks must agree on, and that decides the algorithm. Equal on all ranks in a correct

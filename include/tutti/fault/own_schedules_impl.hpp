@@ -33,7 +33,7 @@ TUTTI_INLINE own_schedules& own_schedules_of_process() {
 }
 
 TUTTI_INLINE void note_own_schedule(request const& r) noexcept try {
-  if (r.unlisted->verified) return;
+  if (r.unlisted->verified()) return;
   own_schedules& known = own_schedules_of_process();
   own_schedule const one{r.unlisted, r.what, !r.commutative};
   std::lock_guard const lock(known.mutex);

@@ -36,7 +36,7 @@ struct by_nccl {
 };
 template <collective C>
 inline constexpr unlisted_algorithm nccl_algorithm{by_nccl::name, type_id<by_nccl>(),
-                                                   dynamic_schedule::of<schedule<one_shot, C>>(), true};
+                                                   dynamic_schedule::of<schedule<one_shot, C>>()};
 
 // A thread looks at the calls in flight, because a stream cannot give up by itself. Where only the program's thread may ask the
 // transport for news, as over MPI, it learns of losses from NCCL, and from that thread when it waits in tutti.
