@@ -40,6 +40,18 @@ int call::end_by(std::exception const& e) const {
   return fail(code);
 }
 
+// Peers read the names on the board, which has room for a few: so counts are not part of them.
+int call::announce() const {
+  return attempt([&](communicator& all) {
+    long_wait const noticed(&describe_wait, this);
+    std::string const text = tutti::detail::join({"the MPI's ", name()});
+    int element_bytes = 0;
+    PMPI_Type_size(type_, &element_bytes);
+    interpose::announce(all, {"bytes", text},
+                        static_cast<std::size_t>(count_) * static_cast<std::size_t>(element_bytes));
+  });
+}
+
 // Each rank votes by the number of its call, and by its complement: the conjunction of all votes has both only if they
 // are equal. A rank that makes no further call lets the others wait for TUTTI_TIMEOUT, 5 minutes if it is not set.
 bool call::all_failed_here() const try {

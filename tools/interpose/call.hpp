@@ -39,6 +39,7 @@ class call {
   }
   void expect(int count, MPI_Datatype type) {
     type_ = type;
+    count_ = count;
     expect(count >= 0 && (passes() || is_usable(type)));
   }
   // A buffer for which MPI_IN_PLACE cannot stand. MPICH does not refuse it everywhere, and would wait for the others.
@@ -74,13 +75,21 @@ class call {
     return code;
   }
   void count_passed() const { counted.passed(what_, why_); }
+  // `bytes`: of this rank's part.
+  void count_run(std::size_t bytes) const { counted.ran(what_, bytes); }
+  // Called before the MPI makes the call. What decides about that may differ between ranks of an erroneous program, and then some would
+  // wait in tutti and others in the MPI, for ever: so they tell each other first. Returns the error if they differ.
+  int announce_if_ranks_may_differ() const {
+    bool const may = why_ == reason::whole_vectors || why_ == reason::operation || why_ == reason::gaps;
+    return may && may_wait_ && ranks() > 1 ? announce() : MPI_SUCCESS;
+  }
   // What the MPI has returned.
   int noted(int code) const {
     if (code != MPI_SUCCESS && why_ == reason::first_calls) [[unlikely]]
       uncount(*bound_, code, others_end());
     return code;
   }
-  // Calls work(communicator), which returns the bytes of this rank's part.
+  // Calls work(communicator).
   template <class Work>
   int attempt(Work&& work) const {
     ++bound_->calls;
@@ -89,7 +98,7 @@ class call {
     try {
       std::unique_lock const lock =
           threads_call_at_once() ? std::unique_lock(bound_->serial) : std::unique_lock<std::mutex>();
-      counted.ran(what_, work(*bound_->ranks));
+      work(*bound_->ranks);
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
       return end_by(e);
@@ -101,6 +110,7 @@ class call {
   std::string_view name() const { return function_names[what_]; }
 
  private:
+  int announce() const;
   // Whether ranks other than the root need not wait for it.
   bool others_end() const {
     return what_ == function::gather || what_ == function::gatherv || what_ == function::reduce ||
@@ -114,7 +124,8 @@ class call {
 
   function what_;
   MPI_Comm comm_;
-  MPI_Datatype type_ = MPI_DATATYPE_NULL;  // for errors
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;  // for errors, with the count
+  int count_ = 0;
   binding* bound_;
   reason why_;
   bool may_wait_;
@@ -132,6 +143,7 @@ class blocking : public call {
   int pass(Arguments... arguments) const {
     count_passed();
     if (refused()) return refuse();
+    if (int const code = announce_if_ranks_may_differ(); code != MPI_SUCCESS) return code;
     return noted(mpi_(arguments...));
   }
   // Calls work(communicator, kept) to make the call.
@@ -143,7 +155,7 @@ class blocking : public call {
       work(ranks, kept);
       kept.deliver();
       owe_progress();
-      return kept.bytes;
+      count_run(kept.bytes);
     });
   }
 
@@ -179,7 +191,7 @@ class starting : public call {
       started->work = work(later, *started->kept);
       std::size_t const bytes = started->kept->bytes;
       *request_ = add(std::move(started));
-      return bytes;
+      count_run(bytes);
     });
   }
 

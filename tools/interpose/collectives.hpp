@@ -28,6 +28,10 @@ inline std::chrono::nanoseconds longest_wait() {
 }
 tutti::options const& as_long_as_it_takes();
 
+// Waits until all ranks have announced the same call, of so many bytes, that tutti does not carry out. To ranks that make another call
+// it is an all_reduce of `what.type` with `what.operation`.
+void announce(communicator& comm, tutti::detail::call_names const& what, std::size_t bytes);
+
 // Arguments and errors are those of the collectives in tutti/collective. Comm is a communicator, or asynchronous.
 template <class Comm>
 returned<Comm> barrier(Comm& comm);

@@ -17,6 +17,36 @@ tutti::options const& as_long_as_it_takes() {
   return asked;
 }
 
+// Its messages are those of a barrier, of one byte. Both collectives have these algorithms.
+void announce(communicator& comm, tutti::detail::call_names const& what, std::size_t bytes) {
+  using namespace tutti::detail;
+  static constexpr int most_in_one_hop = 16;
+  auto& on = comm.engine();
+  call_terms const announced{{.what = tutti::collective::all_reduce,
+                              .algorithm = comm.size() > most_in_one_hop ? tutti::algorithm_id::recursive_doubling
+                                                                         : tutti::algorithm_id::one_shot,
+                              .how = tutti::protocol::staged,
+                              .type = name_id(what.type),
+                              .op = name_id(what.operation),
+                              .count = bytes},
+                             find_schedule_of<tutti::collective::all_reduce>,
+                             as_long_as_it_takes().timeout,
+                             {},
+                             &what};
+  token_memory const token;
+  reducing<unsigned char, tutti::bit_or> const combines{combine_tokens};
+  try {
+    finish_started(on);
+    begun_call begun(on, announced);
+    carry_out<tutti::collective::barrier>(on, begun, {.what = tutti::collective::barrier, .count = 1},
+                                          combines.in_bytes(), token);
+    begun.finish();
+  } catch (...) {
+    on.stop_in_flight_if_faulty();
+    throw;
+  }
+}
+
 template <class Comm>
 returned<Comm> barrier(Comm& comm) {
   return tutti::barrier(comm, as_long_as_it_takes(), {});
