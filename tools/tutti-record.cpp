@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
   std::string to;
   auto* const show_command =
       app.add_subcommand("show", "print the call that each rank is in, and which ranks are behind");
-  show_command->add_option("files", paths, "flight records of one communicator's ranks")->required();
+  show_command->add_option("files", paths, "flight records; those of each communicator of each job are shown together")
+      ->required();
   double begin = 0, length = 0;
   auto* const draw_command = app.add_subcommand("draw", "draw traces as an SVG picture");
   draw_command->add_option("files", paths, "traces")->required();

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +69,31 @@ TEST_CASE("a record has the last calls, where they were made, and what is known 
     CHECK(group["reason"] == "just so");
     CHECK(group["calls"].size() == 1);
   }
+}
+
+TEST_CASE("records of a communicator have one identity, and those of another group or run have others") {
+  temporary_folder const at;
+  std::set<std::string> found;
+  auto const expect_new = [&](std::string const& name, auto const& run) {
+    std::string const prefix = at.path() / name;
+    run([&](auto& comm) {
+      auto group = comm.subgroup({0, 1});
+      barrier(group);
+      comm.write_record(prefix);
+      group.write_record(prefix);
+    });
+    for (std::string const group : {"", "-1"}) {
+      json const record = read(prefix + ".0" + group + ".json");
+      CHECK(record["version"] == 2);
+      CHECK(record["identity"] == read(prefix + ".1" + group + ".json")["identity"]);
+      found.insert(record["identity"].get<std::string>());
+    }
+  };
+  auto const in_processes = [](auto const& f) { run_local(2, f); };
+  expect_new("a", in_processes);
+  expect_new("b", in_processes);
+  expect_new("c", [](auto const& f) { run_threads(2, f); });
+  CHECK(found.size() == 6);
 }
 
 TEST_CASE("a record has the last messages, and which of them have not ended") {

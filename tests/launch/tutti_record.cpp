@@ -272,3 +272,42 @@ TEST_CASE("two records of one rank are refused, and records of different times c
   CHECK(apart.output.starts_with("warning: " + zero + " was written 61 s before " + one +
                                  "; if it is of an earlier run, leave it out\n"));
 }
+
+TEST_CASE("records of several communicators or jobs have a section each, whatever their order") {
+  temporary_folder const at;
+  auto const record_by = [](std::string const& identity, int rank) {
+    return R"({"version": 2, "identity": ")" + identity + R"(", "transport": "shm", )" + record_of(rank).substr(1);
+  };
+  std::string const zero = at.path() / "r.0.json", one = at.path() / "r.1.json", old = at.path() / "old.0.json";
+  write(zero, record_by("11", 0));
+  write(one, record_by("11", 1));
+  command together(tool + " show " + zero + " " + one);
+  CHECK(together.wait() == 0);
+  CHECK(together.output.starts_with("rank 0 is in call #2"));
+
+  write(old, record_by("7", 0));
+  command both(tool + " show " + zero + " " + old + " " + one);
+  CHECK(both.wait() == 0);
+  CAPTURE(both.output);
+  CHECK(both.output.starts_with("communicator 1 of 2, 2 ranks over shm: " + zero + ", " + one +
+                                "\nrank 0 is in call #2"));
+  CHECK(both.said("\n\ncommunicator 2 of 2, 2 ranks over shm: " + old + "\nrank 0 is in call #2"));
+  CHECK(both.said("rank 1 has completed call #1 (no record of this rank)\n"));
+
+  // Rank 1 left no record in a later job, and its file is of an earlier one.
+  write(one, record_by("7", 1));
+  command stale(tool + " show " + zero + " " + one);
+  CHECK(stale.wait() == 0);
+  CHECK(stale.said("communicator 2 of 2"));
+  CHECK(!stale.said("ranks disagree"));
+
+  write(old, record_by("11", 0));
+  command twice(tool + " show " + zero + " " + old);
+  CHECK(twice.wait() == 1);
+  CHECK(twice.said(old + " does not fit: it is of rank 0, and so is " + zero +
+                   ", so they are of different times; pass one of them"));
+  write(old, R"({"version": 3, )" + record_of(0).substr(1));
+  command newer(tool + " show " + old);
+  CHECK(newer.wait() == 1);
+  CHECK(newer.said("it has version 3 of the format, and this tutti-record knows those up to 2; use that of the tutti"));
+}

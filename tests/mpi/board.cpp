@@ -18,7 +18,7 @@ TEST_CASE("a board that nobody closes leaves no receive behind") {
   start_mpi();
   constexpr int tag = 77;
   {
-    mpi_board const early(MPI_COMM_SELF, MPI_COMM_SELF, tag, 0, 1);
+    mpi_board const early(MPI_COMM_SELF, MPI_COMM_SELF, tag, 0, 1, 7);
   }
   int word = 1, there = 0, received = 0;
   MPI_Request sent = MPI_REQUEST_NULL;

@@ -4,10 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mpi.h>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -38,6 +40,10 @@ TEST_CASE("a record over MPI has 64 calls and 64 messages") {
   CHECK(record["calls"].back()["collective"] == "all_reduce");
   CHECK(record["messages"].size() == 64);
   for (auto const& m : record["messages"]) CHECK(m["ended"] == true);
+  std::uint64_t identity = std::stoull(record["identity"].get<std::string>());
+  MPI_Bcast(&identity, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  CHECK(record["identity"] == std::to_string(identity));
+  CHECK(identity != 0);
 }
 
 TEST_CASE("a record over nodes has the calls of the only node, and one more those over MPI") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Finds out from flight records which ranks are behind, and in which call ranks disagree.
+// Finds out from flight records which ranks are behind, and in which call ranks disagree: for each communicator of each job.
 #pragma once
 
 #include <algorithm>
@@ -55,9 +55,10 @@ inline void add_record(std::vector<state>& ranks, json const& written, std::stri
   state& own = state_of(written.at("rank"));
   if (own.record)
     throw std::runtime_error(
-        fmt::format("it is of rank {}, and so is {}, so they are of different communicators or runs; pass the "
-                    "files of one communicator of one run",
-                    written.at("rank").get<int>(), own.file));
+        fmt::format("it is of rank {}, and so is {}, so they are {}", written.at("rank").get<int>(), own.file,
+                    written.contains("identity")
+                        ? "of different times; pass one of them"
+                        : "of different communicators or runs; pass the files of one communicator of one run"));
   own.record = written;
   own.file = file;
   for (json const& call : written.at("calls")) {
@@ -118,8 +119,9 @@ inline std::string doubt_about_times(std::vector<state> const& ranks) {
   std::uint64_t const apart =
       first == nullptr ? 0 : static_cast<std::uint64_t>(time(last)) - static_cast<std::uint64_t>(time(first));
   if (apart <= plausible) return {};
-  return fmt::format("warning: {} was written {} s before {}; if it is of an earlier run, leave it out\n", first->file,
-                     apart, last->file);
+  return fmt::format("warning: {} was written {} s before {}; {}\n", first->file, apart, last->file,
+                     first->record->contains("identity") ? "the rank may have gone on meanwhile"
+                                                         : "if it is of an earlier run, leave it out");
 }
 
 inline std::string describe(std::vector<state> const& ranks) {
@@ -147,9 +149,49 @@ inline std::string describe(std::vector<state> const& ranks) {
   return out;
 }
 
+// The ranks of a communicator of one job.
+struct group {
+  std::string identity;  // random; empty for all records of versions of tutti that wrote none
+  std::vector<state> ranks{};
+
+  // Before its states, where there are several.
+  std::string heading() const {
+    std::vector<std::string> files;
+    std::string transport;
+    for (state const& s : ranks)
+      if (s.record) {
+        files.push_back(s.file);
+        transport = s.record->value("transport", "");
+      }
+    return fmt::format("{} ranks{}{}: {}\n", ranks.size(), transport.empty() ? "" : " over ", transport,
+                       fmt::join(files, ", "));
+  }
+};
+inline constexpr int newest_version = 2;  // that of records without one is 1
+
+inline std::vector<state>& ranks_of(std::vector<group>& all, json const& written) {
+  if (int const version = written.value("version", 1); version > newest_version)
+    throw std::runtime_error(fmt::format(
+        "it has version {} of the format, and this tutti-record knows those up to {}; use that of the tutti "
+        "that wrote it",
+        version, newest_version));
+  std::string const identity = written.value("identity", "");
+  auto const known = std::ranges::find(all, identity, &group::identity);
+  return known != all.end() ? known->ranks : all.emplace_back(identity).ranks;
+}
+
+inline std::string describe(std::vector<group> const& all) {
+  if (all.size() == 1) return describe(all.front().ranks);
+  std::string out;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    out += fmt::format("{}communicator {} of {}, {}{}", i == 0 ? "" : "\n", i + 1, all.size(), all[i].heading(),
+                       describe(all[i].ranks));
+  return out;
+}
+
 // What `tutti-record show` prints of these records. Throws if one is something else.
 inline std::string show(std::vector<source> const& sources) {
-  std::vector<state> ranks;
+  std::vector<group> all;
   for (auto const& [name, text] : sources) {
     json written = parse_file(text);
     if (events_in(written) != nullptr)
@@ -164,7 +206,7 @@ inline std::string show(std::vector<source> const& sources) {
       throw std::runtime_error(
           fmt::format("{} is not a flight record: show reads the files that ranks write if TUTTI_RECORD is set", name));
     try {
-      add_record(ranks, written, name);
+      add_record(ranks_of(all, written), written, name);
     } catch (json::exception const&) {
       throw std::runtime_error(fmt::format("{} is not a flight record: a field is missing or of the wrong type", name));
     } catch (std::exception const& e) {
@@ -172,7 +214,7 @@ inline std::string show(std::vector<source> const& sources) {
     }
   }
   try {
-    return describe(ranks);
+    return describe(all);
   } catch (json::exception const&) {
     throw std::runtime_error("a call or message in these flight records lacks a field, or has one of the wrong type");
   }

@@ -98,7 +98,8 @@ template <class Board>
 void recorder::write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
                      Board const& notices) const {
   std::string out;
-  append(out, {"{\"rank\": ", rank_, ", \"ranks\": ", ranks_});
+  append(out,
+         {"{\"version\": 2, \"identity\": \"", notices.identity(), "\", \"rank\": ", rank_, ", \"ranks\": ", ranks_});
   append_json(out, ", \"transport\": ", transport_);
   append(out, {", \"process\": ", ::getpid(), ", \"time\": ", std::time(nullptr)});
   append_json(out, ",\n \"reason\": ", reason);

@@ -61,6 +61,8 @@ class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
+  std::uint64_t identity() const noexcept { return segment_->header().identity; }
+
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t site) noexcept {
     write_call(self_->calls[sequence % records], sequence, call, site);
     self_->called.store(sequence, std::memory_order_release);

@@ -20,6 +20,7 @@ template <class T>
 concept notice_board =
     requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t site,
              std::uint32_t id, std::string_view text, circumstance when, fault const& f, bool_function decided) {
+      { c.identity() } noexcept -> std::same_as<std::uint64_t>;  // of the group of ranks, random
       { t.begin(sequence, call, site) } noexcept;
       { t.finish(sequence) } noexcept;
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;

@@ -32,10 +32,12 @@ namespace tutti::detail {
 class mpi_board : public mpi_notices {
  public:
   // `calls`: the communicator in which ranks may wait inside the MPI; it is revoked when one of them is lost.
-  mpi_board(MPI_Comm comm, MPI_Comm calls, int tag, int rank, int ranks)
-      : mpi_notices(std::make_shared<mpi_notice_state>(comm, calls, tag, rank, ranks)) {}
+  mpi_board(MPI_Comm comm, MPI_Comm calls, int tag, int rank, int ranks, std::uint64_t identity)
+      : mpi_notices(std::make_shared<mpi_notice_state>(comm, calls, tag, rank, ranks, identity)) {}
 
   // -- The interface of notice_board.
+
+  std::uint64_t identity() const noexcept { return state_->identity; }
 
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t site) noexcept {
     write_call(state_->own[sequence % records], sequence, call, site);

@@ -94,11 +94,12 @@ struct mpi_notice_state {
     int sightings = 0;  // of its end
   };
 
-  mpi_notice_state(MPI_Comm c, MPI_Comm w, int t, int r, int n)
+  mpi_notice_state(MPI_Comm c, MPI_Comm w, int t, int r, int n, std::uint64_t i)
       : comm(c),
         calls(w),
         tag(t),
         rank(r),
+        identity(i),
         known_call_of(static_cast<std::size_t>(n)),
         peers(static_cast<std::size_t>(n)) {
     post_receive();
@@ -114,6 +115,7 @@ struct mpi_notice_state {
   MPI_Comm const calls;
   int const tag;
   int const rank;
+  std::uint64_t const identity;
 
   // -- Accessed by any thread without the lock.
   std::array<call_record, records> own{};  // calls of this rank

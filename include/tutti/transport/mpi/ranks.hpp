@@ -8,6 +8,7 @@
 #include <mpi.h>
 #include <sched.h>
 #include <string>
+#include <sys/random.h>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ class mpi_ranks {
         limit_(limit),
         machine_(find_machine(known)),
         waits_(machine_.enough_cores ? patience_with_cores : patience_sharing_cores),
-        board_(comm_.get(), communicator(), tracks, rank_, ranks_) {
+        board_(comm_.get(), communicator(), tracks, rank_, ranks_, machine_.identity) {
     for (mpi_neighbour const& n : machine_.neighbours) board_.watch(n.rank, n.watch);
     if (!mpi_survives()) board_.inside_mpi().start(rank_, call_watchdog::limit_of(limit_));
   }
@@ -162,10 +163,11 @@ class mpi_ranks {
 
  private:
   struct machine {
-    int rank = 0;               // among the ranks on this machine
-    int ranks = 1;              // on this machine
-    int first = 0;              // of these, in the numbering of all
-    bool enough_cores = false;  // on every machine, one for each rank
+    int rank = 0;                // among the ranks on this machine
+    int ranks = 1;               // on this machine
+    int first = 0;               // of these, in the numbering of all
+    bool enough_cores = false;   // on every machine, one for each rank
+    std::uint64_t identity = 0;  // of the communicator, random
     std::vector<mpi_neighbour> neighbours{};
   };
 
@@ -213,9 +215,11 @@ class mpi_ranks {
     together(here.get(), [&] {
       expect_success(MPI_Bcast(&out.first, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here.get()), "MPI_Allreduce");
-      int enough = CPU_COUNT(&cores) >= out.ranks;
-      expect_success(MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, communicator()), "MPI_Allreduce");
-      out.enough_cores = enough != 0;
+      std::uint64_t least[] = {CPU_COUNT(&cores) >= out.ranks, 0};
+      static_cast<void>(::getrandom(&least[1], sizeof least[1], 0));
+      expect_success(MPI_Allreduce(MPI_IN_PLACE, least, 2, MPI_UINT64_T, MPI_MIN, communicator()), "MPI_Allreduce");
+      out.enough_cores = least[0] != 0;
+      out.identity = least[1];
     });
     return out;
   }
