@@ -3,7 +3,7 @@
 // refused handles of processes, and another has no room in /dev/shm. Nothing is lost. A job may also be stopped as a whole.
 // TUTTI_TEST_OPERATIONS is the number of operations each over MPI and on the node, TUTTI_TEST_SEED their seed.
 // ranks: 4
-// labels: alone
+// labels: alone waits
 // timeout: 200
 #include <doctest/doctest.h>
 

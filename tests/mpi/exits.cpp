@@ -2,6 +2,7 @@
 // One rank calls exit() with an open communicator, as programs do that cannot open a file: MPI_Finalize then begins, in which the rank
 // waits for the others. exits.sh, which starts the job, says how it must end.
 // ranks: 3
+// labels: waits
 // kills: exits.sh
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks over MPI that are late, do not arrive, or get an error of their MPI: all get the same error, and none hangs.
 // ranks: 4
-// labels: alone
+// labels: alone waits
 #include <doctest/doctest.h>
 
 #include <algorithm>
