@@ -10,10 +10,6 @@
 
 namespace tutti::analyze {
 
-inline std::string track_name(int track, int phases) {
-  return "lane " + std::to_string(track / phases) + ", phase " + std::to_string(track % phases);
-}
-
 // Throws a flaw that names the first message that is left in a channel.
 inline void check_all_received(symbolic_channels& channels, int ranks, int tracks, int phases, int chunk_length) {
   for (int from = 0; from < ranks; ++from)

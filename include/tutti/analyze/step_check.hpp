@@ -17,6 +17,10 @@ struct flaw {
 
 inline std::string count_of(int n, char const* noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
 
+inline std::string track_name(int track, int phases) {
+  return "lane " + std::to_string(track / phases) + ", phase " + std::to_string(track % phases);
+}
+
 // The defect of a schedule's numbers of lanes, phases, chunks and steps; empty if there is none. The cursors of a schedule with such
 // a defect would leave their memory.
 template <step_function S>
@@ -49,8 +53,8 @@ void check_schedule(S const& schedule, collective what, shape s) {
       position const me{rank, track / schedule.phases(s), track % schedule.phases(s)};
       for (int i = 0; i < schedule.steps(s, me); ++i)
         if (char const* const wrong = tutti::detail::flaw_in_chunks(schedule.at(s, me, i), schedule.chunks(s)))
-          throw flaw{"rank " + std::to_string(rank) + ", lane " + std::to_string(me.lane) + ", phase " +
-                     std::to_string(me.phase) + ", step " + std::to_string(i) + ": " + wrong};
+          throw flaw{"rank " + std::to_string(rank) + ", " + track_name(track, schedule.phases(s)) + ", step " +
+                     std::to_string(i) + ": " + wrong};
     }
 }
 

@@ -152,8 +152,8 @@ template <class Board>
   return {};
 }
 
-// Encodes a message that a rank waits for, or has sent, received or found. `closing_round`: see messages_in_flight::advance_round; 0 if it does
-// not close.
+// Encodes a message that a rank waits for, or has sent, received or found. `closing_round`: 1 or 2 if the rank closes and no peer has matched
+// any of its messages, else 0. Ranks that are all in round 2 for a while wait in vain.
 inline call_words to_words(transfer const& t, unsigned closing_round = 0) {
   return {t.what == transfer::send      ? 1u
           : t.what == transfer::receive ? 0u
