@@ -14,6 +14,7 @@
 #include "tutti/core/json_impl.hpp"
 #include "tutti/core/nodes_impl.hpp"
 #include "tutti/core/process_impl.hpp"
+#include "tutti/core/random_impl.hpp"
 #include "tutti/core/text_impl.hpp"
 #include "tutti/device/nccl/library_impl.hpp"
 #include "tutti/device/nccl/team_impl.hpp"

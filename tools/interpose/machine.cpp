@@ -7,10 +7,9 @@
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <sys/random.h>
-#include <unistd.h>
 #include <utility>
 
+#include "tutti/core/random.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -54,13 +53,6 @@ T from_first(T value, MPI_Comm comm) {
   return value;
 }
 
-std::uint64_t random_number() {
-  auto out = static_cast<std::uint64_t>(::getpid());
-  // if it fails, there is still a number that no other process here has
-  static_cast<void>(::getrandom(&out, sizeof out, 0));
-  return out;
-}
-
 }  // namespace
 
 std::unique_ptr<machine> machine::join_by_all(void (*meanwhile)() noexcept) {
@@ -71,7 +63,7 @@ std::unique_ptr<machine> machine::join_by_all(void (*meanwhile)() noexcept) {
   PMPI_Comm_rank(here, &rank);
   PMPI_Comm_size(here, &ranks);
   std::unique_ptr<machine> out(new machine(here, meanwhile));
-  std::uint64_t const job = from_first(random_number(), here);
+  std::uint64_t const job = from_first(tutti::detail::random_number(), here);
   std::string problem;
   try {
     out->all_.emplace(out->join(rank, ranks, job));

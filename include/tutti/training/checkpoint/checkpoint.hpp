@@ -16,6 +16,7 @@
 #include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/random.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/checkpoint/checkpoint_folder.hpp"
 #include "tutti/training/checkpoint/held_arrays.hpp"
@@ -115,7 +116,7 @@ class checkpoints {
     compare_replicated(comm, arrays, where);
     std::array<std::uint64_t, 2> key{};  // its number, and its identity
     all_or_none(comm, where, [&] {
-      if (comm.is_main()) key = {folder_.begin(), new_identity()};
+      if (comm.is_main()) key = {folder_.begin(), random_number()};
     });
     broadcast(comm, key, 0, {}, where);
 

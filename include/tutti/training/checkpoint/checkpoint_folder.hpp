@@ -79,9 +79,6 @@ class copied_arrays {
   std::vector<training::saved_array> all_;
 };
 
-// A number that no other checkpoint has.
-[[gnu::cold]] std::uint64_t new_identity();
-
 }  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)

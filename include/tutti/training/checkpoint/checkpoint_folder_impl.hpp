@@ -13,7 +13,6 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -254,12 +253,6 @@ TUTTI_INLINE copied_arrays::copied_arrays(std::span<training::saved_array const>
 TUTTI_INLINE void copied_arrays::restore(std::span<training::saved_array const> arrays, bool per_rank) const {
   for (std::size_t a = 0; a < arrays.size(); ++a)
     if (per_rank || arrays[a].how != training::spread::per_rank) std::ranges::copy(bytes_[a], arrays[a].bytes.begin());
-}
-
-TUTTI_INLINE std::uint64_t new_identity() {
-  std::uint64_t out = 0;
-  if (::getrandom(&out, sizeof out, 0) != sizeof out) throw_system("cannot draw a random number", "");
-  return out;
 }
 
 }  // namespace tutti::detail

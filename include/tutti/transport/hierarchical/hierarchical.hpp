@@ -10,8 +10,8 @@
 #include <exception>
 #include <memory>
 #include <mpi.h>
+#include <string>
 #include <string_view>
-#include <sys/random.h>
 #include <utility>
 #include <vector>
 
@@ -162,23 +162,14 @@ class hierarchical : public mpi {
 
   [[gnu::cold]] std::vector<detail::location> locate(int node) {
     if (node == by_machine) node = first_local_rank();
-    // The ranks of a node meet under a random number of their first rank, because several jobs may run on one machine.
-    struct introduction {
-      detail::location where;
-      std::uint64_t name = 0;
-    } mine;
-    if (::getrandom(&mine.name, sizeof mine.name, 0) != sizeof mine.name) mine.name = 0;
-    std::vector<introduction> all(static_cast<std::size_t>(ranks()));
+    std::vector<detail::location> all(static_cast<std::size_t>(ranks()));
     together(MPI_COMM_NULL, [&] {
-      mine.where = {node, detail::last_level_cache(detail::usable_cores())};
+      detail::location const mine{node, detail::last_level_cache(detail::usable_cores())};
       detail::expect_success(
           MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
           "MPI_Allgather");
     });
-    std::vector<detail::location> out;
-    for (introduction const& i : all) out.push_back(i.where);
-    meeting_name_ = std::ranges::find(all, node, [](introduction const& i) { return i.where.node; })->name;
-    return out;
+    return all;
   }
 
   [[gnu::cold]] static detail::node_map nodes_of(std::vector<detail::location> const& all) {
@@ -197,7 +188,9 @@ class hierarchical : public mpi {
                    .way_out = "start fewer ranks on each node, or use tutti::mpi"});
     detail::acquaintance const others{
         nodes_.members(node), {}, "find out what keeps these ranks of the same machine from connecting"};
-    detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
+    // Several jobs may run on one machine, and several nodes may be parts of one.
+    std::string const job = detail::join({"node-", machine_.identity, "-", node});
+    detail::rendezvous meeting(job, local, size, until, others);
     detail::descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
     detail::share_uncaught_errors(file, offsetof(detail::segment_header, told), rank());
     return std::make_unique<shm>(file, local, size, tracks_, until, meeting.take_watches());
@@ -214,7 +207,6 @@ class hierarchical : public mpi {
     });
   }
 
-  std::uint64_t meeting_name_ = 0;
   std::vector<detail::location> locations_;
   detail::node_map nodes_;
   std::unique_ptr<shm> inside_;

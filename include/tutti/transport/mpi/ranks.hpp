@@ -8,13 +8,13 @@
 #include <mpi.h>
 #include <sched.h>
 #include <string>
-#include <sys/random.h>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/hash.hpp"
+#include "tutti/core/random.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/absence.hpp"
@@ -215,8 +215,7 @@ class mpi_ranks {
     together(here.get(), [&] {
       expect_success(MPI_Bcast(&out.first, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here.get()), "MPI_Allreduce");
-      std::uint64_t least[] = {CPU_COUNT(&cores) >= out.ranks, 0};
-      static_cast<void>(::getrandom(&least[1], sizeof least[1], 0));
+      std::uint64_t least[] = {CPU_COUNT(&cores) >= out.ranks, random_number()};
       expect_success(MPI_Allreduce(MPI_IN_PLACE, least, 2, MPI_UINT64_T, MPI_MIN, communicator()), "MPI_Allreduce");
       out.enough_cores = least[0] != 0;
       out.identity = least[1];

@@ -8,13 +8,13 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tutti/core/environment.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/random.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/shared_memory/segment_file.hpp"
 
@@ -56,9 +56,8 @@ TUTTI_INLINE descriptor create_segment_file(int ranks, int tracks, std::size_t h
                  allowed ? errno : EFBIG);
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw_system("cannot seal the size of the shared memory", "");
-  std::uint64_t identity = 0;
-  if (::getrandom(&identity, sizeof identity, 0) != sizeof identity ||
-      ::pwrite(file.get(), &identity, sizeof identity, offsetof(segment_header, identity)) != sizeof identity)
+  std::uint64_t const identity = random_number();
+  if (::pwrite(file.get(), &identity, sizeof identity, offsetof(segment_header, identity)) != sizeof identity)
     throw_system("cannot mark the shared memory", "");
   return file;
 }

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/random.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
@@ -56,8 +56,7 @@ TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
                                        std::strerror(errno)}),
                  .way_out = "use fewer ranks, or raise the limit of virtual memory (ulimit -v)"});
   memory_ = detail::segment(static_cast<std::byte*>(base), ranks, tracks, 0);
-  std::uint64_t& identity = memory_.header().identity;
-  static_cast<void>(::getrandom(&identity, sizeof identity, 0));
+  memory_.header().identity = detail::random_number();
   detail::note_cores(memory_.rank(0));
 }
 
