@@ -21,12 +21,16 @@
 
 namespace tutti::detail {
 
+template <transport Transport>
+[[gnu::cold]] void gather_bytes(communicator<Transport>& comm, std::span<std::byte const> mine,
+                                std::span<std::byte> all, std::source_location where) {
+  all_gather(comm, mine, all, {}, where);
+}
 // Gathers a card that each rank writes about itself, at all ranks.
 template <class Card, transport Transport>
 std::vector<Card> exchange_cards(communicator<Transport>& comm, Card const& mine, std::source_location where) {
   std::vector<Card> all(static_cast<std::size_t>(comm.size()));
-  if (comm.size() == 1) all[0] = mine;
-  else all_gather(comm, std::span(&mine, 1), all, {}, where);
+  gather_bytes(comm, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), where);
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/perform.hpp"
 #include "tutti/call/survive.hpp"
+#include "tutti/collective/all_or_none.hpp"
 #include "tutti/collective/barrier.hpp"
 #include "tutti/collective/split.hpp"
 #include "tutti/fault/recorder.hpp"
@@ -68,6 +69,12 @@ TUTTI_USUAL dynamic_schedule find_schedule_of<collective::exclusive_scan>(algori
   TUTTI_USUAL class detail::faults_in_call<Transport>;                                                              \
   TUTTI_USUAL class detail::engine<Transport>;                                                                      \
   TUTTI_USUAL class communicator<Transport>;                                                                        \
+  TUTTI_USUAL void detail::gather_bytes(communicator<Transport>&, std::span<std::byte const>, std::span<std::byte>, \
+                                        std::source_location);                                                      \
+  TUTTI_USUAL detail::first_failure detail::try_everywhere(communicator<Transport>&, std::source_location,          \
+                                                           detail::function_ref<void()>, options const&);           \
+  TUTTI_USUAL void detail::all_or_none(communicator<Transport>&, std::string_view, std::source_location,            \
+                                       detail::function_ref<void()>, std::string_view, options const&);             \
   TUTTI_USUAL class detail::begun_call<Transport>;                                                                  \
   TUTTI_USUAL class detail::call_queue<Transport>;                                                                  \
   TUTTI_USUAL class detail::collective_queue<Transport>;                                                            \

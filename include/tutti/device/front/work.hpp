@@ -2,22 +2,17 @@
 // Work that completes when a stream of a device has reached a given place.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
-#include <utility>
 #include <vector>
 
-#include "tutti/core/error.hpp"
 #include "tutti/core/unwinding.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/watch/watch.hpp"
-#include "tutti/started/follower.hpp"
 #include "tutti/started/work.hpp"
 
 namespace tutti::detail {
@@ -35,12 +30,9 @@ class watched_work : public pending_call {
   virtual void give_up() noexcept = 0;
 };
 
-[[noreturn, gnu::cold]] inline void refuse_captured(std::source_location where) {
-  throw error({.code = error_code::bad_argument,
-               .what = "work was asked for on a stream that is being captured into a graph, where nothing runs",
-               .way_out = "ask for it after the launch of the graph, on the stream of the launch",
-               .where = where});
-}
+[[noreturn, gnu::cold]] void refuse_captured(std::source_location where);
+// The error of work whose ranks are destroyed before it is done.
+[[gnu::cold]] std::exception_ptr destroyed_before_done(std::source_location where) noexcept;
 
 // A watch knows of faults that end the work; it may be null. Throws error: bad_argument, if the stream is being captured.
 template <marking_device D, class Watch = device_watch const>
@@ -65,11 +57,7 @@ class device_work final : public watched_work {
     return ended();
   }
   void give_up() noexcept override {
-    if (!ended())
-      end(std::make_exception_ptr(error({.code = error_code::rank_left,
-                                         .what = "the ranks of a stream were destroyed before its work was done",
-                                         .way_out = "wait for the work first",
-                                         .where = where_})));
+    if (!ended()) end(destroyed_before_done(where_));
   }
 
  private:
@@ -82,113 +70,37 @@ class device_work final : public watched_work {
 // the lock of the list of queues, so it looks at works that may start calls once it has released that: as a continuation.
 class device_works final : public pending_calls {
  public:
-  device_works() = default;
+  device_works();
   device_works(device_works const&) = delete;
   device_works& operator=(device_works const&) = delete;
-  ~device_works() override {
-    later_->detach();
-    if (listed_) progress_list::of_process().remove(*this);
-  }
+  ~device_works() override;
 
-  work add(std::shared_ptr<watched_work> const& one) {
-    std::lock_guard const lock(busy_);
-    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
-    progress_list::count_started();
-    all_.push_back(one);
-    return work(one);
-  }
+  work add(std::shared_ptr<watched_work> const& one);
 
-  progress advance() noexcept override {
-    progress reached{};
-    {
-      std::lock_guard const lock(busy_);
-      reached = move();
-    }
-    follower::run_due();
-    return reached;
-  }
-  progress help() noexcept override {
-    std::unique_lock const lock(busy_, std::try_to_lock);
-    if (!lock) return progress::stuck;
-    if (std::ranges::any_of(all_, [](auto const& one) { return one->starts_calls(); })) later_->make_due();
-    return move([](auto const& one) { return !one->starts_calls(); });
-  }
-  bool wait(pending_call const* one, deadline until) override {
-    progress_list::waiter const here;
-    return wait_until_done(
-        [&] {
-          advance();
-          if (one != nullptr ? one->ended() : nothing_left()) return progress::done;
-          return progress_list::help();  // a work may wait for messages
-        },
-        patience_sharing_cores, until, sleep_for(idler::rest));
-  }
+  progress advance() noexcept override;
+  progress help() noexcept override;
+  bool wait(pending_call const* one, deadline until) override;
 
   // Called before destruction: runs the continuations of all works, except for those that do not complete in time, or
   // during an exception.
-  void close(std::chrono::nanoseconds most) {
-    if (!unwinding_.begun() && wait(nullptr, deadline::after(most))) return;
-    {
-      std::lock_guard const lock(busy_);
-      for (auto const& one : all_) one->give_up();
-      static_cast<void>(move());
-    }
-    follower::run_due();
-  }
+  void close(std::chrono::nanoseconds most);
 
  private:
-  // Looks at all works outside of the lock of the list of queues.
-  class later_look final : public follower {
-   public:
-    static std::shared_ptr<later_look> of(device_works& works) {
-      auto out = std::make_shared<later_look>();
-      out->works_ = &works;
-      out->self_ = out;
-      return out;
-    }
-    void make_due() {
-      if (!due_.exchange(true)) follower::make_due(self_.lock());
-    }
-    void detach() noexcept {
-      std::lock_guard const lock(using_);
-      works_ = nullptr;
-    }
+  class later_look;
 
-   private:
-    void run(std::exception_ptr const&) noexcept override {
-      due_ = false;
-      std::lock_guard const lock(using_);
-      if (works_ != nullptr) works_->advance();
-    }
-
-    std::mutex using_;
-    device_works* works_ = nullptr;
-    std::weak_ptr<later_look> self_;
-    std::atomic<bool> due_ = false;
-  };
-
-  // Under the lock.
-  template <class Which>
-  progress move(Which const& which) noexcept {
-    auto const now = progress_list::moving();
-    auto const later = follower::postponing();
-    auto const ended = std::erase_if(all_, [&](auto const& one) { return which(one) && one->look(); });
-    progress_list::count_ended(ended);
-    return ended > 0 ? progress::moved : progress::stuck;
-  }
-  progress move() noexcept {
-    return move([](auto const&) { return true; });
-  }
-  bool nothing_left() noexcept {
-    std::lock_guard const lock(busy_);
-    return all_.empty() && count() == 0;
-  }
+  // Under the lock. Looks at all works, or only at those that start no calls.
+  progress move(bool also_those_that_start_calls = true) noexcept;
+  bool nothing_left() noexcept;
 
   std::mutex busy_;
   std::vector<std::shared_ptr<watched_work>> all_;  // works that have not completed
-  std::shared_ptr<later_look> const later_ = later_look::of(*this);
+  std::shared_ptr<later_look> const later_;
   bool listed_ = false;
   unwinding unwinding_;
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/device/front/work_impl.hpp"
+#endif
