@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <sched.h>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,30 @@ TEST_CASE("members of a room make collectives, large ones too, and others do not
     }
     barrier(comm);
     if (comm.rank() == 2) comm.engine().transport().remove_room(room, 3, room_tracks);
+  }));
+}
+
+TEST_CASE("members of a room know that ranks outside share their cores") {
+  descriptor const file = shm::create(3, all_tracks);
+  CHECK_NOTHROW(run_local(3, [&](auto& outer) {
+    cpu_set_t const usable = usable_cores();
+    cpu_set_t two;
+    CPU_ZERO(&two);
+    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; ++core)
+      if (CPU_ISSET(core, &usable)) CPU_SET(core, &two);
+    expect(::sched_setaffinity(0, sizeof two, &two) == 0, "a rank is not bound to two cores");
+    communicator<room_shm> comm(
+        std::make_unique<room_shm>(file, outer.rank(), 3, all_tracks, countdown(std::chrono::seconds(60))));
+    expect(comm.engine().transport().crowded(), "three ranks have two cores");
+    std::vector<int> const members{0, 1};
+    std::uint64_t const room = shared_room(comm, members);
+    if (comm.rank() != 2) {
+      auto const group = comm.engine().transport().enter_room(room, members, room_tracks);
+      expect(group->crowded(), "two ranks are taken for the only ones on their cores");
+      expect(group->waits().spins == patience_sharing_cores.spins, "a rank spins on a core that a third one may need");
+    }
+    barrier(comm);
+    if (comm.rank() == 0) comm.engine().transport().remove_room(room, 2, room_tracks);
   }));
 }
 

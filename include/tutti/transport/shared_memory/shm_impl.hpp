@@ -132,7 +132,9 @@ TUTTI_INLINE shm::shm(shm& around, detail::segment const& within, int rank, std:
       heap_(around.heap_),
       without_memory_(members.size()) {
   for (int const m : members) watches_.push_back(around.watches_[static_cast<std::size_t>(m)]);
-  attach(within, tracks, reach_of(around.memory()), detail::patience_for(within, ranks()));
+  // Where all ranks together lack cores, those outside of the group run on its cores, too.
+  attach(within, tracks, reach_of(around.memory()),
+         around.crowded() ? around.waits() : detail::patience_for(within, ranks()));
   allow_pulls(all_fetch());
 }
 
