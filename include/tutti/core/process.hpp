@@ -15,6 +15,8 @@ namespace tutti::detail {
 
 // The namespace of this process's number: processes in two containers may have equal numbers. 0: unknown.
 [[gnu::cold]] std::uint64_t process_namespace() noexcept;
+// The same of another process, as far as this one may know it.
+[[gnu::cold]] std::uint64_t process_namespace_of(pid_t process) noexcept;
 
 // For a process that ends without destroying its static objects, and so the standard streams.
 [[gnu::cold]] void flush_output() noexcept;

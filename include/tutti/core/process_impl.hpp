@@ -16,14 +16,24 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::uint64_t own_namespace(char const* kind) noexcept {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+TUTTI_INLINE std::uint64_t namespace_at(char const* path) noexcept {
   struct stat info{};
   return ::stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
+TUTTI_INLINE std::uint64_t own_namespace(char const* kind) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+  return namespace_at(path);
+}
+
 TUTTI_INLINE std::uint64_t process_namespace() noexcept { return own_namespace("pid"); }
+
+TUTTI_INLINE std::uint64_t process_namespace_of(pid_t process) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/ns/pid", process);
+  return namespace_at(path);
+}
 
 TUTTI_INLINE void flush_output() noexcept {
   try {

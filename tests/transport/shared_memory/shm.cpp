@@ -3,6 +3,7 @@
 // labels: processes optimised
 #include <doctest/doctest.h>
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "support/system_calls.hpp"
+#include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
 using namespace tutti;
@@ -182,6 +184,51 @@ TEST_CASE("a rank that waits for a late one and may open no more files throws an
   CHECK(WEXITSTATUS(status) == 2);
   CHECK(join(file, 4, 10s).said.find("rank 1") != std::string::npos);
   for (pid_t const process : others) await_end(process);
+}
+
+// Only the outer process can see the other, which therefore watches their connection.
+TEST_CASE("ranks in a container and outside it know of each other whether they live") {
+  auto const code_of = [](pid_t process) {
+    int status = -1;
+    ::waitpid(process, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  if (code_of(in_a_process([] { ::_exit(::unshare(CLONE_NEWPID) == 0 ? 0 : 1); })) != 0) {
+    MESSAGE("skipped: process namespaces are not permitted");
+    return;
+  }
+  std::string const name = "test-" + std::to_string(::getpid()) + "-nested";
+  for (int const inner : {0, 1})
+    for (int const first : {0, 1}) {
+      CAPTURE(inner);
+      CAPTURE(first);
+      int ends[2];
+      REQUIRE(::pipe(ends) == 0);
+      descriptor const told(ends[0]), tell(ends[1]);
+      auto const be_rank = [&](int rank) {
+        ::alarm(20);
+        countdown until(20s);
+        rendezvous meeting(name, rank, 2, until);
+        descriptor const file = meeting.meet([] { return shm::create(2, 1); });
+        shm const me(file, rank, 2, 1, until, meeting.take_watches());
+        char word = 0;
+        if (rank == first) ::_exit(::read(told.get(), &word, 1) == 1 ? 0 : 2);
+        std::this_thread::sleep_for(20ms);
+        if (me.lost(first)) ::_exit(3);
+        if (::write(tell.get(), &word, 1) != 1) ::_exit(2);
+        for (int i = 0; i < 10'000 && !me.lost(first); ++i) std::this_thread::sleep_for(1ms);
+        ::_exit(me.lost(first) ? 0 : 4);
+      };
+      auto const start = [&](int rank) {
+        return in_a_process([&] {
+          if (rank != inner) be_rank(rank);
+          if (::unshare(CLONE_NEWPID) != 0) ::_exit(5);
+          ::_exit(code_of(in_a_process([&] { be_rank(rank); })));
+        });
+      };
+      pid_t const ranks[] = {start(0), start(1)};
+      for (pid_t const rank : ranks) CHECK(code_of(rank) == 0);
+    }
 }
 
 TEST_CASE("missing ranks are named at the deadline") {

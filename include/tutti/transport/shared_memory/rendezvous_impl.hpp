@@ -18,6 +18,7 @@
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -287,11 +288,14 @@ TUTTI_INLINE void rendezvous::expect_end() const {
 }
 
 TUTTI_INLINE void rendezvous::watch(int rank, descriptor const& connection) {
-  pid_t const process = process_of(connection).value_or(0);
+  pid_t process = process_of(connection).value_or(0);  // 0: it is in a process namespace that this one does not see
+  // One whose namespace is within this one's does not see this process. It watches the connection, which both keep open then.
+  std::uint64_t const there = process_namespace_of(process);
+  if (there != 0 && there != process_namespace()) process = 0;
   if (others_.gone && !others_.watch_all && process != 0) return;  // its process is watched already
   process_watch seen;  // a new one, because an earlier connection to rank 0 may have failed
   if (process != 0) seen.begin(process);
-  else seen.begin(connection);  // it is in a process namespace that this one does not see
+  else seen.begin(connection);
   watches_[static_cast<std::size_t>(rank)] = std::move(seen);
 }
 
