@@ -29,8 +29,7 @@ TUTTI_INLINE std::string name_of_pipe(int number) {
 
 TUTTI_INLINE survival_line::survival_line() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw_system("cannot make a pipe", "");
   launcher_ = descriptor(ends[0]);
   ranks_ = descriptor(ends[1]);
 }

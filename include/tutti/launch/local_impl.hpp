@@ -109,8 +109,7 @@ struct forked_ranks {
 
     for (int r = 0; r < ranks; ++r) {
       int ends[2];
-      if (::pipe2(ends, O_CLOEXEC) != 0)
-        throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
+      if (::pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot make a pipe", "");
       descriptor reading(ends[0]), writing(ends[1]);
       ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
       pid_t const process = ::fork();

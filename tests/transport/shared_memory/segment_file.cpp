@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <string>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -64,6 +65,23 @@ TEST_CASE("a file for fewer ranks is rejected") {
 TEST_CASE("the size of the memory cannot be changed") {
   descriptor const file = create_segment_file(2, 1, 0);
   CHECK(::ftruncate(file.get(), 0) != 0);
+}
+
+TEST_CASE("too few open files are told from a sandbox that allows no shared memory") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit const none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::string said;
+  try {
+    create_segment_file(2, 1, 0);
+  } catch (error const& e) {
+    said = e.what();
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CAPTURE(said);
+  CHECK(said.find("raise the limit of open files (ulimit -n)") != said.npos);
+  CHECK(said.find("sandbox") == said.npos);
 }
 
 TEST_CASE("heaps leave room where addresses are limited") {

@@ -25,8 +25,6 @@
 
 namespace tutti::detail {
 
-inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
-inline constexpr char const* allow_files = "raise the limit of open files (ulimit -n)";
 inline constexpr char name_the_jobs[] =
     "start each rank once, and give each job that runs at the same time another TUTTI_JOB";
 
@@ -113,8 +111,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
 }
 
 TUTTI_INLINE void rendezvous::fail_to_accept(int code) const {
-  bool const no_files = code == EMFILE || code == ENFILE;
-  throw_system(join({"cannot accept connections of ", ranks_, " ranks"}), no_files ? allow_files : allow_sockets, code);
+  throw_system(join({"cannot accept connections of ", ranks_, " ranks"}), allow_sockets, code);
 }
 
 TUTTI_INLINE void rendezvous::fail_because_of(int rank, std::vector<descriptor> const& guests) const {
@@ -258,7 +255,7 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
                  .way_out = "check the output of that rank"});
   }
   if ((message.head.msg_flags & MSG_CTRUNC) != 0)
-    throw_system("cannot receive the file of the shared memory", allow_files, EMFILE);
+    throw_system("cannot receive the file of the shared memory", "", EMFILE);
   if (descriptor file = message.take()) return file;
   content.text[sizeof content.text - 1] = '\0';
   auto const code = static_cast<error_code>(content.code);

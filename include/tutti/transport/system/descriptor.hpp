@@ -30,6 +30,7 @@ class descriptor {
   int number_ = -1;
 };
 
+// Of a call of the system that has failed. `way_out`: unless this process may open no more files.
 [[noreturn]] void throw_system(std::string_view what, std::string_view way_out, int code = errno);
 
 }  // namespace tutti::detail

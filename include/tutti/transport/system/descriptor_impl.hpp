@@ -2,6 +2,7 @@
 // Definitions of transport/system/descriptor.hpp.
 #pragma once
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <unistd.h>
@@ -16,6 +17,7 @@ TUTTI_INLINE descriptor::~descriptor() {
 }
 
 TUTTI_INLINE void throw_system(std::string_view what, std::string_view way_out, int code) {
+  if (code == EMFILE || code == ENFILE) way_out = "raise the limit of open files (ulimit -n)";
   throw error(
       {.code = error_code::system, .what = join({what, ": ", std::strerror(code)}), .way_out = std::string(way_out)});
 }

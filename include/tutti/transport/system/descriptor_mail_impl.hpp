@@ -26,7 +26,7 @@ TUTTI_INLINE descriptor_mail::descriptor_mail()
   if (!socket_ || ::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0 ||
       ::bind(socket_.get(), reinterpret_cast<sockaddr const*>(&name), sizeof name.sun_family) != 0 ||
       ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&name), &bytes) != 0)
-    throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
+    throw_system("cannot make a local socket", allow_sockets);
   here_.bytes = static_cast<std::uint32_t>(std::min(bytes - offsetof(sockaddr_un, sun_path), sizeof here_.name));
   std::memcpy(here_.name.data(), name.sun_path, here_.bytes);
 }

@@ -16,6 +16,8 @@
 
 namespace tutti::detail {
 
+inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
+
 // The address of a user's socket of this name.
 class local_address {
  public:

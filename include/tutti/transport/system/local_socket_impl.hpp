@@ -47,7 +47,7 @@ TUTTI_INLINE std::optional<uid_t> other_user_of(std::string const& name) {
 
 TUTTI_INLINE descriptor make_local_socket(int flags) {
   descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
+  if (!out) throw_system("cannot make a local socket", allow_sockets);
   return out;
 }
 

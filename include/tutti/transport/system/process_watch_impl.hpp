@@ -77,8 +77,7 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
     handle_ = std::make_shared<watched_descriptor>(std::move(handle));
     return;
   }
-  if (errno == EMFILE || errno == ENFILE)
-    throw_system(join({"cannot watch process ", process}), "raise the limit of open files (ulimit -n)");
+  if (errno == EMFILE || errno == ENFILE) throw_system(join({"cannot watch process ", process}), "");
   ended_ = errno == ESRCH;
   if (!ended_) first_ = look_at(process);
   ended_ |= first_ && first_->ended();
@@ -87,7 +86,7 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
 TUTTI_INLINE void process_watch::begin(descriptor const& connection) {
   begun_ = true;
   descriptor own(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-  if (!own) throw_system("cannot watch a process by its connection", "raise the limit of open files (ulimit -n)");
+  if (!own) throw_system("cannot watch a process by its connection", "");
   handle_ = std::make_shared<watched_descriptor>(std::move(own));
 }
 
