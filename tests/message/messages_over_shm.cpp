@@ -6,11 +6,13 @@
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -433,4 +435,69 @@ TEST_CASE("a message that irecv fetches at once does not count if its sender giv
   CHECK(in[0] == -1);
   expect_error(error_of([&] { incoming.wait(); }), error_code::revoked, "the sender gives up");
   expect_error(error_of([&] { sent.wait(); }), error_code::revoked, "the sender gives up");
+}
+
+namespace {
+
+// The system lets it read no memory of its peers, although it did so when the ranks joined.
+class forbidden_shm : public shm {
+ public:
+  using shm::shm;
+
+  int fetch(int, std::byte*, std::byte const*, std::size_t) noexcept {
+    ++refusals;
+    return EPERM;
+  }
+  // The sender seems to wait when its message is found, and to have left by the next look.
+  bool is_responsive(int) const noexcept { return std::exchange(sender_waits, false); }
+
+  int refusals = 0;
+  mutable bool sender_waits = false;
+};
+
+}  // namespace
+
+TEST_CASE("a message arrives although the system has forbidden to read the sender's memory since the ranks joined") {
+  for (bool const later : {false, true}) {
+    CAPTURE(later);
+    descriptor const file = shm::create(2, all_tracks);
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    descriptor const told(ends[0]), tell(ends[1]);
+    char word = 0;
+    std::vector<int> const out(200'000, 1);
+    auto const enter = [&](int rank) {
+      return communicator<forbidden_shm>(
+          std::make_unique<forbidden_shm>(file, rank, 2, all_tracks, countdown(std::chrono::seconds(60))));
+    };
+    pid_t const other = ::fork();
+    if (other == 0) {
+      ::alarm(60);
+      auto comm = enter(0);
+      work sent = isend(comm, out, 1);
+      if (::read(told.get(), &word, 1) != 1) ::_exit(1);
+      sent.wait();
+      barrier(comm);
+      ::_exit(0);
+    }
+    auto comm = enter(1);
+    forbidden_shm& transport = comm.engine().transport();
+    if (transport.pulls()) {
+      std::vector<int> in(out.size(), 0);
+      transport.sender_waits = later;
+      receive_work incoming = irecv(comm, in, 0);
+      while (transport.refusals == 0 && !incoming.test()) {
+      }
+      CHECK(::write(tell.get(), &word, 1) == 1);
+      CHECK_NOTHROW(incoming.wait());
+      CHECK_NOTHROW(barrier(comm));
+      CHECK(in == out);
+      CHECK(transport.refusals == 1);
+    } else {
+      ::kill(other, SIGKILL);
+    }
+    int status = -1;
+    ::waitpid(other, &status, 0);
+    if (transport.pulls()) CHECK(status == 0);
+  }
 }

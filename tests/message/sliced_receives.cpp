@@ -49,6 +49,20 @@ TEST_CASE("a peer owes the slices of all receives until they have arrived, whole
   CHECK_FALSE(all.any());
 }
 
+TEST_CASE("a peer owes the slices of a message that cannot be fetched after all") {
+  sliced_receives all(slice);
+  requested_slices peer;
+  transfer r = receive_of(250, 1, 8);
+  all.add(r, peer);
+  all.end_reading(r, peer);
+  CHECK_FALSE(all.any_readable());
+  CHECK(all.find_readable(1) == nullptr);
+  CHECK(all.find(1) == &r);
+  CHECK(peer.receives == 1);
+  CHECK(peer.readable == 0);
+  CHECK(peer.missing == 3);
+}
+
 TEST_CASE("slices of a message that was fetched may still arrive, until a later one does") {
   sliced_receives all(slice);
   requested_slices peer;

@@ -20,7 +20,7 @@ struct requested_slices {
 };
 
 // A receive with an address is readable: if its slices do not arrive, its message can be fetched from the sender's memory.
-// Address and source must not change while a receive is listed here.
+// Its source must not change while it is listed here, nor its address, except by end_reading().
 class sliced_receives {
  public:
   // `slice`: bytes of a message in each slice.
@@ -52,6 +52,12 @@ class sliced_receives {
     if (left == 0) return;
     from.stale += left;
     from.last_fetched = r.id;
+  }
+  // Its message cannot be fetched.
+  void end_reading(transfer& r, requested_slices& from) noexcept {
+    count(r, from, -1);
+    r.address = 0;
+    count(r, from, 1);
   }
   // The counts of all peers are reset, too.
   void clear() {
