@@ -126,6 +126,21 @@ TEST_CASE("a program that is here but cannot be started is reported with the way
   CHECK(broken.said("the file exists, but not the interpreter that its first line names"));
 }
 
+TEST_CASE("a program on a file system that allows none is told from one that is not executable") {
+  temporary_folder const at;
+  std::string const in_a_namespace = "unshare --map-root-user --mount sh -c 'mount -t tmpfs -o noexec none " +
+                                     at.path().string() + " || exit 77; cp /bin/true " + at.path().string();
+  if (command(in_a_namespace + "' 2>&1").wait() != 0) {
+    MESSAGE("skipped: file systems may not be mounted here");
+    return;
+  }
+  command c(in_a_namespace + "; exec " + run + "-n 2 " + (at.path() / "true").string() + "'");
+  CHECK(c.wait() == 126);
+  CAPTURE(c.output);
+  CHECK(c.said("Permission denied; its file system is mounted with noexec"));
+  CHECK_FALSE(c.said("chmod"));
+}
+
 TEST_CASE("output that a full disk does not take is reported, and the exit code is not 0") {
   for (std::string const arguments : {"-n 2 --prefix echo hello", "--help"}) {
     CAPTURE(arguments);

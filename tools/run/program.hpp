@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -125,7 +126,11 @@ class program {
       return "; the file exists, but not the interpreter that its first line names, or the loader that it needs";
     if (code != EACCES) return {};
     if (fs::is_directory(there)) return "; it is a folder";
-    return fs::is_regular_file(there) ? fmt::format("; make it executable: chmod +x {}", name) : "";
+    if (!fs::is_regular_file(there)) return {};
+    struct statvfs mount{};
+    if (::statvfs(name.c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0)
+      return "; its file system is mounted with noexec";
+    return fmt::format("; make it executable: chmod +x {}", name);
   }
 
   std::string name_;
