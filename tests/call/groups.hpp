@@ -210,6 +210,18 @@ void check_numbering(Comm& comm) {
   for (Comm* const all : {&same, &comm}) expect(!contains(disagree(*all), "numbered"), "ranks have kept their numbers");
 }
 
+// Three ranks have two cores, so pairs of them may not wait as if each rank had one.
+template <class Comm>
+void check_crowded_groups(Comm& comm) {
+  auto const is_crowded = [](Comm& some) { return some.engine().transport().crowded(); };
+  expect(is_crowded(comm), "three ranks on two cores do not know it");
+  auto pair = comm.split(comm.rank() == 2 ? 1 : 0).value();
+  if (comm.rank() == 2) return;
+  expect(is_crowded(pair), "two ranks take two cores for their own, which a third one uses");
+  auto again = pair.split(0).value();
+  expect(is_crowded(again), "a group of a group has lost sight of the third rank");
+}
+
 template <class Comm>
 void check_refused_lists(Comm& comm) {
   int const other = comm.rank() == 0 ? 1 : 0;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "call/groups.hpp"
+#include "support/few_cores.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -25,6 +26,11 @@ TEST_CASE("a fault or the end of one communicator does not reach another over lo
   for (int const ranks : {2, 5}) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_independence(comm); }));
   CHECK_NOTHROW(run_threads(5, [](auto& comm) { check_numbering(comm); }));
   CHECK_NOTHROW(run_threads(4, [](auto& comm) { check_revoked_mesh(comm); }));
+}
+
+TEST_CASE("groups know that other ranks use their cores over loopback") {
+  few_cores const two(2);
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_crowded_groups(comm); }));
 }
 
 TEST_CASE("what makes no group is refused over loopback") {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "call/groups.hpp"
+#include "support/few_cores.hpp"
 #include "support/held_by_process.hpp"
 
 using namespace tutti;
@@ -52,6 +53,28 @@ TEST_CASE("a fault or the end of one communicator does not reach another over sh
   for (int const ranks : {2, 5}) CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_independence(comm); }));
   CHECK_NOTHROW(run_local(5, [](auto& comm) { check_numbering(comm); }));
   CHECK_NOTHROW(run_local(4, [](auto& comm) { check_revoked_mesh(comm); }));
+}
+
+TEST_CASE("groups know that other ranks use their cores over shm") {
+  few_cores const two(2);
+  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_crowded_groups(comm); }));
+}
+
+TEST_CASE("survivors have the cores of the dead") {
+  few_cores const two(2);
+  std::string said;
+  try {
+    run_local(3, [&](auto& comm) {
+      if (comm.rank() == 2) ::raise(SIGKILL);
+      static_cast<void>(error_of([&] { barrier(comm); }));
+      auto rest = comm.shrink();
+      expect(rest.engine().transport().crowded() == (two.count() < 2), "two survivors have two cores");
+    });
+  } catch (error const& e) {
+    said = e.what();
+  }
+  CHECK(said.find("rank 2 ") != said.npos);
+  CHECK(said.find("\n  rank") == said.npos);  // no other failed
 }
 
 TEST_CASE("what makes no group is refused over shm") {

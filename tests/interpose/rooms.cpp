@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <sched.h>
 #include <utility>
 #include <vector>
 
 #include "../../tools/interpose/room_shm.hpp"
 #include "support/expect.hpp"
+#include "support/few_cores.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -65,14 +65,9 @@ TEST_CASE("members of a room make collectives, large ones too, and others do not
 }
 
 TEST_CASE("members of a room know that ranks outside share their cores") {
+  few_cores const two(2);
   descriptor const file = shm::create(3, all_tracks);
   CHECK_NOTHROW(run_local(3, [&](auto& outer) {
-    cpu_set_t const usable = usable_cores();
-    cpu_set_t two;
-    CPU_ZERO(&two);
-    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; ++core)
-      if (CPU_ISSET(core, &usable)) CPU_SET(core, &two);
-    expect(::sched_setaffinity(0, sizeof two, &two) == 0, "a rank is not bound to two cores");
     communicator<room_shm> comm(
         std::make_unique<room_shm>(file, outer.rank(), 3, all_tracks, countdown(std::chrono::seconds(60))));
     expect(comm.engine().transport().crowded(), "three ranks have two cores");

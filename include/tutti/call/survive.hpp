@@ -56,7 +56,9 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
   try {
     if constexpr (may_survive<Transport>)
       if (ranks.survives()) return comm.make_group(ranks.shrink(left, others_live, until), left);
-    return comm.make_group(ranks.subgroup(left, until), left);
+    if constexpr (requires { ranks.subgroup(left, until, others_live); })
+      return comm.make_group(ranks.subgroup(left, until, others_live), left);
+    else return comm.make_group(ranks.subgroup(left, until), left);
   } catch (error const& e) {
     throw e.in_call(where);
   }

@@ -14,7 +14,7 @@ namespace tutti::detail {
 [[gnu::cold]] std::uint64_t own_namespace(char const* kind) noexcept;
 
 // The namespace of this process's number: processes in two containers may have equal numbers. 0: unknown.
-[[gnu::cold]] std::uint64_t process_namespace() noexcept;
+inline std::uint64_t process_namespace() noexcept { return own_namespace("pid"); }
 // The same of another process, as far as this one may know it.
 [[gnu::cold]] std::uint64_t process_namespace_of(pid_t process) noexcept;
 

@@ -27,8 +27,6 @@ TUTTI_INLINE std::uint64_t own_namespace(char const* kind) noexcept {
   return namespace_at(path);
 }
 
-TUTTI_INLINE std::uint64_t process_namespace() noexcept { return own_namespace("pid"); }
-
 TUTTI_INLINE std::uint64_t process_namespace_of(pid_t process) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/ns/pid", process);

@@ -70,11 +70,11 @@ class hierarchical : public mpi {
   // Like mpi::subgroup; ranks keep their nodes.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, detail::countdown& until) {
     expect_thread();
-    return name_lost_rank_in([&] { return on_nodes(members, meet_members(members, until), until); });
+    return name_lost_rank_in([&] { return on_nodes(members, meet_members(members, until), true, until); });
   }
   [[gnu::cold]] std::unique_ptr<hierarchical> shrink(std::vector<int> const& members, bool others_live,
                                                      detail::countdown& until) {
-    return on_nodes(members, meet_survivors(members, others_live), until);
+    return on_nodes(members, meet_survivors(members, others_live), others_live, until);
   }
 
  private:
@@ -87,12 +87,12 @@ class hierarchical : public mpi {
 
   // A transport of the members on their communicator `theirs`.
   [[gnu::cold]] std::unique_ptr<hierarchical> on_nodes(std::vector<int> const& members, detail::mpi_communicator theirs,
-                                                       detail::countdown& until) {
+                                                       bool others_live, detail::countdown& until) {
     int const node = nodes_.node_of(rank());
     std::vector<int> here;
     for (int const m : members)
       if (nodes_.node_of(m) == node) here.push_back(nodes_.local_rank(m));
-    auto const meet = [&](detail::countdown&) { return shared_->subgroup(here, until); };
+    auto const meet = [&](detail::countdown&) { return shared_->subgroup(here, until, others_live); };
     return std::unique_ptr<hierarchical>(
         new hierarchical(std::move(theirs), tracks_, limit_, machine_.neighbours, node, meet));
   }

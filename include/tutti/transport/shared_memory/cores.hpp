@@ -19,7 +19,8 @@ namespace tutti::detail {
 // may have bound each to a different core, or started each in a session or container of its own.
 void note_cores(rank_page& self);
 
-patience patience_for(segment const& s, int ranks);
+// `crowded`: the ranks are a group of others that live, too, and that have fewer cores than ranks.
+patience patience_for(segment const& s, int ranks, bool crowded = false);
 
 [[gnu::cold]] std::vector<location> locations_in(segment const& s, int ranks);
 

@@ -35,17 +35,18 @@ TUTTI_INLINE void note_cores(rank_page& self) {
   std::memcpy(self.cores, &set, sizeof set);
 }
 
-TUTTI_INLINE patience patience_for(segment const& s, int ranks) {
+TUTTI_INLINE patience patience_for(segment const& s, int ranks, bool crowded) {
   int cores = 0;
   for (std::size_t word = 0; word < std::size(s.rank(0).cores); ++word) {
     std::uint64_t any = 0;
     for (int r = 0; r < ranks; ++r) any |= s.rank(r).cores[word];
     cores += std::popcount(any);
   }
-  patience out = cores >= ranks ? patience_with_cores : patience_sharing_cores;
+  crowded |= cores < ranks;
+  patience out = crowded ? patience_sharing_cores : patience_with_cores;
   for (int r = 1; r < ranks; ++r)  // threads of one process do not note it
     out.yields_reach_peers &= s.rank(r).time_group == 0 || s.rank(r).time_group == s.rank(0).time_group;
-  if (cores < ranks && !out.yields_reach_peers) out.yields = std::chrono::microseconds{0};
+  if (crowded && !out.yields_reach_peers) out.yields = std::chrono::microseconds{0};
   return out;
 }
 

@@ -64,13 +64,12 @@ class shm : public detail::mailbox {
   int fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept;
 
   // Creates an independent transport of these ranks, in this order. Each of them calls it with the same list; it
-  // returns when all have.
-  // Members meet under the same name each time, and still two groups do not mix, because no rank leaves the first
-  // meeting before its socket is closed. Threads that create groups of the same members concurrently tell them apart by
-  // a number.
+  // returns when all have. Members meet under the same name each time, and still two groups do not mix, because no rank
+  // leaves the first meeting before its socket is closed.
+  // `others_live`: the ranks outside use their cores, too.
   // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or left, system.
   [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::countdown& until,
-                                              std::uint64_t number = 0);
+                                              bool others_live = true);
 
  protected:
   // The transport of a group of these ranks whose memory, without heaps, lies within that of `around`. It uses the heap of that one,
@@ -82,7 +81,7 @@ class shm : public detail::mailbox {
  private:
   // Joins the group, touching no more of its memory than joining needs.
   shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown& until,
-      detail::acquaintance const& others, std::vector<detail::process_watch> watches);
+      detail::acquaintance const& others, bool crowded, std::vector<detail::process_watch> watches);
 
   // Records this rank's process before mapping the address space of all ranks: if the system refuses the mapping, this
   // process ends, and the others learn that at once.

@@ -31,12 +31,12 @@ TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0) {}
 
 TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until,
                       std::vector<detail::process_watch> watches)
-    : shm(file, rank, ranks, tracks, until, {}, std::move(watches)) {
+    : shm(file, rank, ranks, tracks, until, {}, false, std::move(watches)) {
   populate();
 }
 
 TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown& until,
-                      detail::acquaintance const& others, std::vector<detail::process_watch> watches)
+                      detail::acquaintance const& others, bool crowded, std::vector<detail::process_watch> watches)
     : detail::mailbox(rank, ranks, tracks),
       tracks_(tracks),
       mapping_(introduce(file, rank, ranks, tracks, others)),
@@ -57,7 +57,7 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
     for (int r = 0; r < ranks; ++r) begin_watch(r);
     return try_to_fetch();
   });
-  attach(memory, tracks, reach_of(memory), detail::patience_for(memory, ranks));
+  attach(memory, tracks, reach_of(memory), detail::patience_for(memory, ranks, crowded));
   allow_pulls(all_fetch());
 }
 
@@ -104,11 +104,11 @@ TUTTI_INLINE int shm::copy_from(int peer, std::byte* to, std::byte const* from, 
 }
 
 TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members, detail::countdown& until,
-                                                std::uint64_t number) {
+                                                bool others_live) {
   if (members.size() == 1) return std::make_unique<shm>();
   int const ranks = static_cast<int>(members.size());
   int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
-  std::string job = detail::join({"group-", memory().header().identity, "-", number});
+  std::string job = detail::join({"group-", memory().header().identity});
   for (int const m : members) detail::append(job, {"-", m});
   // A rank may have left because another had died, which is the one to name then.
   auto const died = [&](int m) { return status(m) != detail::presence::left && lost(m); };
@@ -123,7 +123,8 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   std::vector<detail::process_watch> watches = meeting.take_watches();
   for (std::size_t r = 0; r < watches.size(); ++r)
     if (auto const& known = watches_[static_cast<std::size_t>(members[r])]; known.begun()) watches[r] = known;
-  return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
+  bool const lacks_cores = others_live && crowded();
+  return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, lacks_cores, std::move(watches)));
 }
 
 TUTTI_INLINE shm::shm(shm& around, detail::segment const& within, int rank, std::vector<int> const& members, int tracks)
@@ -132,9 +133,7 @@ TUTTI_INLINE shm::shm(shm& around, detail::segment const& within, int rank, std:
       heap_(around.heap_),
       without_memory_(members.size()) {
   for (int const m : members) watches_.push_back(around.watches_[static_cast<std::size_t>(m)]);
-  // Where all ranks together lack cores, those outside of the group run on its cores, too.
-  attach(within, tracks, reach_of(around.memory()),
-         around.crowded() ? around.waits() : detail::patience_for(within, ranks()));
+  attach(within, tracks, reach_of(around.memory()), detail::patience_for(within, ranks(), around.crowded()));
   allow_pulls(all_fetch());
 }
 

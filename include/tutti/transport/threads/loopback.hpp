@@ -26,13 +26,15 @@ class loopback : public detail::mailbox {
   // The memory that the ranks of a group share. Create one, then one loopback for each thread.
   class hub {
    public:
-    hub(int ranks, int tracks);
+    // `crowded`: see patience_for().
+    hub(int ranks, int tracks, bool crowded = false);
     hub(hub const&) = delete;
     hub& operator=(hub const&) = delete;
     ~hub();
 
     int ranks() const { return ranks_; }
     int tracks() const { return tracks_; }
+    bool crowded() const { return crowded_; }
     detail::segment const& memory() const { return memory_; }
 
     // A group that its members are creating.
@@ -43,7 +45,7 @@ class loopback : public detail::mailbox {
       std::atomic<bool> complete = false;
     };
 
-    std::shared_ptr<meeting> come(std::vector<int> const& members, int rank);
+    std::shared_ptr<meeting> come(std::vector<int> const& members, int rank, bool crowded);
     std::vector<int> absent(meeting const& m);
     // This rank stops waiting. Returns the members that did not arrive; none if the last has just arrived.
     std::vector<int> give_up(meeting& m, int rank);
@@ -51,6 +53,7 @@ class loopback : public detail::mailbox {
    private:
     int ranks_;
     int tracks_;
+    bool crowded_;
     detail::segment memory_;
     std::mutex guard_;
     std::vector<std::shared_ptr<meeting>> meetings_;
@@ -71,8 +74,10 @@ class loopback : public detail::mailbox {
   bool lost(int) const noexcept { return false; }
 
   // Creates an independent transport of these ranks, in this order. Each of them calls it with the same list; it
-  // returns when all have. Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has left.
-  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::countdown& until);
+  // returns when all have. `others_live`: the ranks outside use their cores, too.
+  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has left.
+  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::countdown& until,
+                                                   bool others_live = true);
 
  private:
   std::shared_ptr<hub> hub_;

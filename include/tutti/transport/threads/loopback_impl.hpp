@@ -17,8 +17,9 @@
 
 namespace tutti {
 
-TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, detail::countdown& until) {
-  auto const meeting = hub_->come(members, rank());
+TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, detail::countdown& until,
+                                                          bool others_live) {
+  auto const meeting = hub_->come(members, rank(), others_live && crowded());
   wake_all();
   auto const look = [&] { return meeting->complete ? detail::progress::done : detail::progress::stuck; };
   int gone = -1;
@@ -41,13 +42,13 @@ TUTTI_INLINE loopback::loopback(std::shared_ptr<hub> shared, int rank)
     : detail::mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
   detail::segment const& memory = hub_->memory();
   attach(memory, hub_->tracks(), {.end = std::numeric_limits<std::uintptr_t>::max()},
-         detail::patience_for(memory, ranks()));
+         detail::patience_for(memory, ranks(), hub_->crowded()));
   allow_pulls(true);  // all memory is addressable, so nothing is ever fetched
   memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
 }
 
-TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
-    : ranks_(ranks), tracks_(tracks), memory_(nullptr, ranks, tracks, 0) {
+TUTTI_INLINE loopback::hub::hub(int ranks, int tracks, bool crowded)
+    : ranks_(ranks), tracks_(tracks), crowded_(crowded), memory_(nullptr, ranks, tracks, 0) {
   std::size_t const bytes = memory_.bytes();
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
@@ -62,13 +63,14 @@ TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
 
 TUTTI_INLINE loopback::hub::~hub() { ::munmap(memory_.base(), memory_.bytes()); }
 
-TUTTI_INLINE std::shared_ptr<loopback::hub::meeting> loopback::hub::come(std::vector<int> const& members, int rank) {
+TUTTI_INLINE std::shared_ptr<loopback::hub::meeting> loopback::hub::come(std::vector<int> const& members, int rank,
+                                                                         bool crowded) {
   std::scoped_lock const lock(guard_);
   std::shared_ptr<meeting> out;
   for (auto const& known : meetings_)
     if (known->members == members) out = known;
   if (!out) {
-    out.reset(new meeting{members, std::make_shared<hub>(int(members.size()), tracks_)});
+    out.reset(new meeting{members, std::make_shared<hub>(int(members.size()), tracks_, crowded)});
     meetings_.push_back(out);
   }
   std::erase(out->absent, rank);
