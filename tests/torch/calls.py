@@ -198,6 +198,7 @@ def check_async(rank, ranks):
     work = dist.barrier(async_op=True)
     while not work.is_completed():
         pass
+    dist.monitored_barrier()
 
 
 def check_dropped(rank, ranks):
@@ -315,6 +316,14 @@ def check_groups(rank, ranks):
         dist.all_reduce(data, group=pairs[rank // 2])
         expect(data, torch.tensor([float(rank // 2 * 4 + 1)]), "all_reduce of a pair")
         dist.broadcast(data, rank // 2 * 2 + 1, group=pairs[rank // 2])
+    turned = dist.split_group(split_ranks=[list(reversed(range(ranks)))])
+    first = dist.split_group(turned, [[0, ranks - 1] if ranks > 2 else [0]])  # ranks of `turned`
+    for group, order in (turned, list(reversed(range(ranks)))), (first, [ranks - 1, 0] if ranks > 2 else [ranks - 1]):
+        assert (rank in order) == (group is not dist.GroupMember.NON_GROUP_MEMBER), order
+        if rank in order:
+            every = [torch.empty(1) for _ in order]
+            dist.all_gather(every, torch.tensor([float(rank)]), group=group)
+            assert [int(t) for t in every] == order, every
     whole = dist.new_group()
     data = torch.tensor([1.0])
     dist.all_reduce(data, group=whole)
@@ -388,7 +397,8 @@ def check_refused(rank, ranks):
         expect_error("ranks disagree in call #1", lambda: dist.all_reduce(torch.ones(2 + rank % 2), group=group))
         expect_error("with tensors of sizes and types that match; this group is closed", lambda: dist.barrier(group))
         if rank == 0:
-            expect_error("rank 1 has not arrived", lambda: dist.barrier(slow))
+            expect_error("rank 1 has not arrived",
+                         lambda: dist.monitored_barrier(slow, datetime.timedelta(seconds=1), wait_all_ranks=True))
             expect_error("pass a longer timeout to init_process_group or new_group", lambda: dist.barrier(slow))
         left = dist.new_group()
         dist.barrier()  # all have it

@@ -268,7 +268,7 @@ double premultiplier(c10d::ReduceOp const& op) {
 
 backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout,
                  std::vector<int> const& members)
-    : Backend(rank, size), timeout_(timeout) {
+    : Backend(rank, size), members_(members), timeout_(timeout) {
   try {
     tutti::detail::countdown until(timeout);
     group_ = std::make_shared<group>(size == 1 ? communicator(std::make_unique<tutti::shm>())
@@ -501,6 +501,8 @@ backend::work_handle backend::barrier(c10d::BarrierOptions const& o) {
   });
 }
 
+void backend::monitoredBarrier(c10d::BarrierOptions const& o, bool) { barrier(o)->wait(); }
+
 backend::work_handle backend::send(tensors& data, int to, int tag) {
   return begin(c10d::OpType::SEND, "tutti:send", data, c10d::kUnsetTimeout,
                [&](auto& comm, auto const& with, auto& call) {
@@ -539,6 +541,17 @@ void backend::shutdown() {
     of = std::move(group_);
   }
   if (of) of->finish_all();
+}
+
+c10::intrusive_ptr<c10d::Backend> backend::split(c10::intrusive_ptr<c10d::Store> const& store,
+                                                 std::vector<int> const& ranks, c10::intrusive_ptr<Options> const& o) {
+  without_interpreter_lock const others_run;
+  auto const own = std::ranges::find(ranks, rank_);
+  if (own == ranks.end()) return nullptr;
+  std::vector<int> members;
+  for (int const r : ranks) members.push_back(members_.empty() ? r : members_.at(static_cast<std::size_t>(r)));
+  return c10::make_intrusive<backend>(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()),
+                                      o ? o->timeout : timeout_.load(), members);
 }
 
 namespace {

@@ -34,6 +34,10 @@ class backend : public c10d::Backend {
   }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
+  bool supportsSplitting() const override { return true; }
+  // The group of these ranks, or null at the others.
+  c10::intrusive_ptr<Backend> split(c10::intrusive_ptr<c10d::Store> const& store, std::vector<int> const& ranks,
+                                    c10::intrusive_ptr<Options> const& o) override;
 
   work_handle broadcast(tensors& data, c10d::BroadcastOptions const& o) override;
   work_handle allreduce(tensors& data, c10d::AllreduceOptions const& o) override;
@@ -52,6 +56,8 @@ class backend : public c10d::Backend {
                             std::vector<std::int64_t>& in_splits, c10d::AllToAllOptions const& o) override;
   work_handle alltoall(tensors& out, tensors& in, c10d::AllToAllOptions const& o) override;
   work_handle barrier(c10d::BarrierOptions const& o) override;
+  // A barrier, because any names the ranks that are missing.
+  void monitoredBarrier(c10d::BarrierOptions const& o, bool wait_all_ranks) override;
 
   work_handle send(tensors& data, int to, int tag) override;
   work_handle recv(tensors& data, int from, int tag) override;
@@ -68,6 +74,7 @@ class backend : public c10d::Backend {
   work_handle begin(c10d::OpType what, char const* title, tensors const& inputs, std::chrono::milliseconds timeout,
                     Start&& start);
 
+  std::vector<int> const members_;
   std::mutex starting_;
   std::shared_ptr<group> group_;
   std::atomic<std::chrono::milliseconds> timeout_;
