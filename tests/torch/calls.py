@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -219,6 +220,29 @@ def check_dropped(rank, ranks):
     expect(got, torch.full((100_000,), float(left)), "a message that was dropped")
 
 
+def check_dropped_moves(rank, ranks):
+    """A call whose work nobody keeps goes on while its rank makes no calls: the others need not wait for that."""
+    if ranks == 1:
+        return
+    store = dist.distributed_c10d._get_default_store()
+    long, matrix = torch.ones(5_000_000), torch.ones(4, 3)
+    begun = dist.all_reduce(long, async_op=True)
+    if rank == 0:
+        del begun
+        dist.all_reduce(matrix.t(), async_op=True)
+        store.wait(["the others have its result"], datetime.timedelta(seconds=60))
+        until = time.monotonic() + 60
+        while matrix[0, 0] == 1 and time.monotonic() < until:
+            time.sleep(0.001)
+    else:
+        begun.wait()
+        dist.all_reduce(matrix.t())
+        if store.add("have its result", 1) == ranks - 1:
+            store.set("the others have its result", "")
+    expect(long, torch.full((5_000_000,), float(ranks)), "a call that was dropped")
+    expect(matrix, torch.full((4, 3), float(ranks)), "a second call that was dropped")
+
+
 def check_futures(rank, ranks):
     for _ in range(300):
         work = dist.all_reduce(torch.ones(3), async_op=True)
@@ -418,7 +442,7 @@ def main():
     dist.init_process_group("tutti")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     assert dist.get_backend() == "tutti"
-    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_training,
+    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_dropped_moves, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_training,
                   check_refused):
         check(rank, ranks)
         dist.barrier()

@@ -164,6 +164,12 @@ bool call::ended() const {
   return phase_ == over && (!future_ || future_->completed());
 }
 
+bool call::needs_driver() const {
+  if (!group_->comm.engine().process.is_this()) return false;  // a forked child leaves it to its parent
+  std::lock_guard const lock(mutex_);
+  return phase_ == running && !future_;
+}
+
 std::exception_ptr call::exception() const {
   std::lock_guard const lock(mutex_);
   return phase_ == over ? exception_ : nullptr;

@@ -74,6 +74,8 @@ class call {
   void complete();
   // Whether it has ended, and its future too, if somebody has that.
   bool ended() const;
+  // Whether it goes on, and no thread drives it for its future.
+  bool needs_driver() const;
   std::exception_ptr exception() const;
   // Its future. If the call has not ended and somebody else has not asked before, `must_be_driven`.
   future_handle future(bool& must_be_driven);

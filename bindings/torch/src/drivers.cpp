@@ -20,6 +20,7 @@ class drivers {
  public:
   void add(std::shared_ptr<call> one) {
     std::lock_guard const lock(mutex_);
+    if (stops_) return;
     calls_.push_back(std::move(one));
     if (idle_ == 0 && !is_driven_) start_thread();
     may_drive_.notify_one();

@@ -16,6 +16,10 @@ void work::note_end() {
   if (!end_is_noted_.exchange(true)) finish(call_->exception());
 }
 
+work::~work() {
+  if (call_->needs_driver()) drive_in_background(call_);
+}
+
 bool work::isCompleted() {
   without_interpreter_lock const others_run;
   if (!call_->drive(std::chrono::nanoseconds(0))) return false;

@@ -17,6 +17,8 @@ class work : public c10d::Work {
   work(int rank, c10d::OpType what, char const* title, std::vector<at::Tensor> const& inputs, std::shared_ptr<group> of,
        std::shared_ptr<call> one)
       : Work(rank, what, title, inputs), group_(std::move(of)), call_(std::move(one)) {}
+  // The call goes on, although nobody will wait for it.
+  ~work() override;
 
   bool isCompleted() override;
   bool isSuccess() const override;
