@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import os
+import signal
 import sys
 import threading
 import time
@@ -355,6 +356,27 @@ def check_groups(rank, ranks):
     dist.barrier(whole)
 
 
+def check_signals(rank, ranks):
+    """A rank that waits can be interrupted; a `finally` that destroys the group then tells the others why."""
+    if ranks == 1:
+        return
+    group = dist.new_group()
+    store = dist.distributed_c10d._get_default_store()
+    got = torch.empty(3)
+    if rank == 0:
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            try:
+                dist.recv(got, 1, group)
+            finally:
+                dist.destroy_process_group(group)
+        except KeyboardInterrupt:
+            store.set("interrupted", "")
+    else:
+        expect_error("rank 0 gave up recv", lambda: dist.barrier(group))
+    store.wait(["interrupted"], datetime.timedelta(seconds=60))
+
+
 def check_training(rank, ranks):
     """DistributedDataParallel takes the same steps as one process with all of the data."""
     def model():
@@ -442,7 +464,7 @@ def main():
     dist.init_process_group("tutti")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     assert dist.get_backend() == "tutti"
-    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_dropped_moves, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_training,
+    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_dropped_moves, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_signals, check_training,
                   check_refused):
         check(rank, ranks)
         dist.barrier()

@@ -533,14 +533,23 @@ void backend::abort() {
   if (group_) group_->comm.revoke("torch.distributed aborted the process group");
 }
 
+std::shared_ptr<group> backend::release() {
+  std::lock_guard const lock(starting_);
+  return std::move(group_);
+}
+
 void backend::shutdown() {
+  bool const gives_up = python_handles_exception();
   without_interpreter_lock const others_run;
-  std::shared_ptr<group> of;
-  {
-    std::lock_guard const lock(starting_);
-    of = std::move(group_);
+  if (auto const of = release()) {
+    if (gives_up) of->comm.engine().give_up_in_flight();
+    of->finish_all();
   }
-  if (of) of->finish_all();
+}
+
+void backend::close() {
+  without_interpreter_lock const others_run;
+  if (auto const of = release()) of->finish_all();
 }
 
 c10::intrusive_ptr<c10d::Backend> backend::split(c10::intrusive_ptr<c10d::Store> const& store,

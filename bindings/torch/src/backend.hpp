@@ -26,7 +26,7 @@ class backend : public c10d::Backend {
   // All ranks of the group create it. `members` are their ranks in the group of all, or nothing if it is that group.
   backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int size, std::chrono::milliseconds timeout,
           std::vector<int> const& members);
-  ~backend() override { shutdown(); }
+  ~backend() override { close(); }
 
   std::string const getBackendName() const override { return "tutti"; }
   c10::intrusive_ptr<Options> getBackendOptions() override {
@@ -65,7 +65,8 @@ class backend : public c10d::Backend {
 
   // Ends the calls of all ranks with an error.
   void abort() override;
-  // Waits for the calls in flight.
+  // Waits for the calls in flight. While Python handles an exception, as in a `finally`, ends them with an error on all ranks instead,
+  // because nobody may come to end them.
   void shutdown() override;
 
  private:
@@ -73,6 +74,9 @@ class backend : public c10d::Backend {
   template <class Start>
   work_handle begin(c10d::OpType what, char const* title, tensors const& inputs, std::chrono::milliseconds timeout,
                     Start&& start);
+
+  std::shared_ptr<group> release();
+  void close();
 
   std::vector<int> const members_;
   std::mutex starting_;

@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -10,6 +12,11 @@
 #include "interpreter.hpp"
 
 namespace tutti_torch {
+namespace {
+
+constexpr std::chrono::milliseconds longest_deafness(100);  // of a wait to signals
+
+}  // namespace
 
 // For the profiler.
 void work::note_end() {
@@ -34,8 +41,17 @@ bool work::isSuccess() const { return call_->ended() && !call_->exception(); }
 
 bool work::wait(std::chrono::milliseconds timeout) {
   without_interpreter_lock const others_run;
-  bool const ended =
-      call_->drive(timeout == kNoTimeout ? std::nullopt : std::optional<std::chrono::nanoseconds>(timeout));
+  using clock = std::chrono::steady_clock;
+  std::optional<clock::time_point> const until =
+      timeout == kNoTimeout ? std::nullopt : std::optional(clock::now() + timeout);
+  bool ended = false;
+  for (;;) {
+    clock::duration slice = longest_deafness;
+    if (until) slice = std::clamp<clock::duration>(*until - clock::now(), clock::duration(0), slice);
+    ended = call_->drive(slice);
+    if (ended || (until && clock::now() >= *until)) break;
+    run_signal_handlers();
+  }
   TORCH_CHECK_WITH(DistBackendError, ended, "tutti: ", c10d::opTypeToString(opType_), " has not ended within ",
                    timeout.count(), " ms; it continues");
   group_->settle();
