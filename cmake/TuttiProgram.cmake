@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # tutti_program: one of the project's own executables. It links the packages whose headers its sources include.
 
+# CMake 3.31 and later warn wherever an option that tests pass on has no value, such as `TIMEOUT ${timeout}`, unless they are told which
+# of two meanings that has. Both are right here.
+if(POLICY CMP0174)
+  cmake_policy(SET CMP0174 NEW)
+endif()
+
 # The warnings for our own code; consumers of tutti::tutti get none of them.
 add_library(tutti_warnings INTERFACE)
 target_compile_options(tutti_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
