@@ -19,6 +19,17 @@
 namespace interpose {
 namespace {
 
+#if INTERPOSE_MPI_4_1
+// The requests that these functions take are constant, but not in MPICH 4.2.
+template <class Function>
+struct takes;
+template <class List, class... Rest>
+struct takes<int(int, List, Rest...)> {
+  using requests = List;
+};
+using asked_requests = takes<decltype(PMPI_Request_get_status_all)>::requests;
+#endif
+
 // Never destroyed, because destructors of the program may call MPI.
 std::mutex& changes = *new std::mutex;
 std::vector<pending*>& list = *new std::vector<pending*>;
@@ -177,16 +188,15 @@ int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   return ask_for_arrivals(flag, [&] { return PMPI_Request_get_status(request, flag, status); });
 }
 #if INTERPOSE_MPI_4_1
-int MPI_Request_get_status_all(int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]) {
+int MPI_Request_get_status_all(int count, asked_requests requests, int* flag, MPI_Status statuses[]) {
   look();
   return ask_for_arrivals(flag, [&] { return PMPI_Request_get_status_all(count, requests, flag, statuses); });
 }
-int MPI_Request_get_status_any(int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status) {
+int MPI_Request_get_status_any(int count, asked_requests requests, int* index, int* flag, MPI_Status* status) {
   look();
   return ask_for_arrivals(flag, [&] { return PMPI_Request_get_status_any(count, requests, index, flag, status); });
 }
-int MPI_Request_get_status_some(int count, MPI_Request const requests[], int* done, int indices[],
-                                MPI_Status statuses[]) {
+int MPI_Request_get_status_some(int count, asked_requests requests, int* done, int indices[], MPI_Status statuses[]) {
   look();
   return ask_for_arrivals(done, [&] { return PMPI_Request_get_status_some(count, requests, done, indices, statuses); });
 }
@@ -207,14 +217,13 @@ INTERPOSE_ALL(Testsome, (int count, MPI_Request requests[], int* done, int indic
               requests, done, indices, statuses)
 INTERPOSE_ALL(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), request, flag, status)
 #if INTERPOSE_MPI_4_1
-INTERPOSE_ALL(Request_get_status_all, (int count, MPI_Request const requests[], int* flag, MPI_Status statuses[]),
-              count, requests, flag, statuses)
-INTERPOSE_ALL(Request_get_status_any,
-              (int count, MPI_Request const requests[], int* index, int* flag, MPI_Status* status), count, requests,
-              index, flag, status)
+INTERPOSE_ALL(Request_get_status_all, (int count, asked_requests requests, int* flag, MPI_Status statuses[]), count,
+              requests, flag, statuses)
+INTERPOSE_ALL(Request_get_status_any, (int count, asked_requests requests, int* index, int* flag, MPI_Status* status),
+              count, requests, index, flag, status)
 INTERPOSE_ALL(Request_get_status_some,
-              (int count, MPI_Request const requests[], int* done, int indices[], MPI_Status statuses[]), count,
-              requests, done, indices, statuses)
+              (int count, asked_requests requests, int* done, int indices[], MPI_Status statuses[]), count, requests,
+              done, indices, statuses)
 #endif
 
 }  // extern "C"
