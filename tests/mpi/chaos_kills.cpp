@@ -3,7 +3,7 @@
 // Every result is exact or an error. The seed (TUTTI_TEST_SEED) decides whether the ranks are flat, on one node, or on nodes of
 // two; or flat, and one of them does not see the processes of the others. Each survivor prints what it was told, and chaos_kills.sh, which
 // starts the jobs, compares.
-// No blocking call uses `native`, by default with Open MPI and by TUTTI_NATIVE=0 with MPICH: without fault tolerance, an MPI never
+// No blocking call uses `native`, by default with Open MPI 4 and by TUTTI_NATIVE=0 with other MPIs: without fault tolerance, an MPI never
 // returns from its own collective when a rank dies in it.
 // ranks: 4
 // kills: chaos_kills.sh

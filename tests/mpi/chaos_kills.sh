@@ -29,8 +29,8 @@ none_left() {
 if [ -n "$outlive" ]; then
   export UCX_TLS=^cma  # it aborts a rank that reads the memory of one that has died
   export UCX_TCP_PUT_ENABLE=n  # over TCP, it aborts one that writes there
-  export TUTTI_NATIVE=0
 fi
+if [ "$continues" != --enable-recovery ]; then export TUTTI_NATIVE=0; fi  # there it is the default
 
 for seed in $(seq "$first" $((first + jobs - 1))); do
   mark="--chaos-kills=$$-$seed"

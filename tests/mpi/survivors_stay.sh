@@ -12,6 +12,7 @@ trap 'rm -rf "$work"' EXIT
 
 case $("$launcher" --version 2>&1) in
   *"Open MPI) 4."* | *"OpenRTE) 4."*) continues=--enable-recovery ;;
+  *"Open MPI) "[5-9]*) continues=--continuous ;;
   *HYDRA*) continues=-disable-auto-cleanup ;;
   *)
     echo "no option is known by which this launcher leaves other ranks alone when one has died"
@@ -24,4 +25,4 @@ trap '' USR1
 "$@" || echo "a rank ended with status $?"
 END_OF_SHELL
 outlive=
-[ "$continues" = --enable-recovery ] || outlive="sh $work/outlive"
+[ "$continues" != -disable-auto-cleanup ] || outlive="sh $work/outlive"

@@ -57,9 +57,10 @@ template <class F>
   MPIX_Comm_ack_failed(comm, count, &acknowledged);
 }
 
-// Makes all calls on this communicator fail at all ranks.
+// Makes all calls on this communicator fail at all ranks. Not without fault tolerance: ranks then tell each other of the loss on the same
+// communicator, and Open MPI 5 revokes it all the same.
 [[gnu::cold]] inline void mpi_revoke(MPI_Comm comm) noexcept {
-  if (comm != MPI_COMM_NULL) MPIX_Comm_revoke(comm);
+  if (comm != MPI_COMM_NULL && mpi_survives()) MPIX_Comm_revoke(comm);
 }
 // The error of calls on this communicator if it was revoked.
 [[gnu::cold]] inline int mpi_revoked(MPI_Comm comm) noexcept {
