@@ -158,12 +158,14 @@ void check_many(bool with_library) {
 
 int main(int argc, char**) {
   return run(MPI_THREAD_SINGLE, [&](int) {
+    // First, because Open MPI 5.0.7 sometimes never returns from MPI_Dist_graph_create on 4 ranks that have made several communicators,
+    // also without the library.
+    check_graph();
     check_duplicate();
     check_later_duplicate();
     check_parts();
     check_grid();
     check_groups();
-    check_graph();
     check_merged();
     check_many(argc > 1);
   });
