@@ -236,10 +236,19 @@ class mpi : public detail::mpi_channels {
                             detail::sleep_for(detail::nap_length));
   }
 
+  // MPICH 4.2 sends a notice in parts, for which this rank must call it, and MPI_Finalize does not. Not until all have received the notice,
+  // because peers may be in MPI_Finalize, too.
+  [[gnu::cold]] void leave_to_finalize() noexcept {
+    board_.leave_at_once();
+    detail::wait_until_done([&] { return board_.delivered() ? detail::progress::done : detail::progress::stuck; },
+                            waits_, detail::deadline::after(std::chrono::milliseconds(20)),
+                            detail::sleep_for(detail::nap_length));
+  }
+
   std::thread::id thread_ = std::this_thread::get_id();
   detail::mpi_ballot ballot_;
   std::unique_ptr<closing> closing_ = std::make_unique<closing>();  // left to the MPI if that may still write to it
-  detail::at_finalize const tells_peers_{[this] { board_.leave_at_once(); }};
+  detail::at_finalize const tells_peers_{[this] { leave_to_finalize(); }};
 };
 
 static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> &&
