@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <random>
 #include <source_location>
 #include <string_view>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "drivers.hpp"
 #include "errors.hpp"
 #include "interpreter.hpp"
+#include "tutti/core/random.hpp"
 #include "tutti/launch/meeting.hpp"
 #include "tutti/transport/absence.hpp"
 
@@ -226,8 +226,8 @@ communicator meet(c10d::Store& store, int rank, int size, tutti::detail::countdo
   std::string const here = machine(), key = "tutti/meeting";
   if (rank == 0)
     store.set(key, here + '\n' +
-                       tutti::detail::join(
-                           {"torch-", static_cast<int>(::getpid()), "-", ++groups, "-", std::random_device()()}));
+                       tutti::detail::join({"torch-", static_cast<int>(::getpid()), "-", ++groups, "-",
+                                            tutti::detail::random_number()}));
   for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
     for (int r = 0; r < size; ++r)
       if (r != rank && gone(r)) throw tutti::detail::rank_gone(rank, r);

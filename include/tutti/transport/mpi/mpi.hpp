@@ -237,10 +237,10 @@ class mpi : public detail::mpi_channels {
   }
 
   // MPICH 4.2 sends a notice in parts, for which this rank must call it, and MPI_Finalize does not. Not until all have received the notice,
-  // because peers may be in MPI_Finalize, too.
+  // because peers may be in MPI_Finalize, too. It does not listen: what it waits for later ends because of MPI_Finalize.
   [[gnu::cold]] void leave_to_finalize() noexcept {
     board_.leave_at_once();
-    detail::wait_until_done([&] { return board_.delivered() ? detail::progress::done : detail::progress::stuck; },
+    detail::wait_until_done([&] { return board_.delivered(false) ? detail::progress::done : detail::progress::stuck; },
                             waits_, detail::deadline::after(std::chrono::milliseconds(20)),
                             detail::sleep_for(detail::nap_length));
   }
