@@ -243,10 +243,10 @@ class mpi_board : public mpi_notices {
     auto const lock = locked();
     state_->ended = true;
   }
-  // Whether all notices of this rank have been received. `listens`: this one learns of those of others.
-  bool delivered(bool listens = true) noexcept {
+  // Whether all notices of this rank have been received.
+  bool delivered() noexcept {
     auto const lock = locked();
-    listens ? state_->listen() : state_->send_stale();
+    state_->listen();
     return !state_->behind && std::ranges::all_of(state_->peers, [](peer& p) { return p.idle(); });
   }
   // Whether all notices of this rank are in flight or received.

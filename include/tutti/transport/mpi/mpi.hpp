@@ -237,12 +237,12 @@ class mpi : public detail::mpi_channels {
   }
 
   // MPICH 4.2 sends a notice in parts, for which this rank must call it, and MPI_Finalize does not. Not until all have received the notice,
-  // because peers may be in MPI_Finalize, too. It does not listen: what it waits for later ends because of MPI_Finalize.
+  // because peers may be in MPI_Finalize, too. Calls that have been started go no further meanwhile: MPI_Finalize ends them.
   [[gnu::cold]] void leave_to_finalize() noexcept {
     board_.leave_at_once();
-    detail::wait_until_done([&] { return board_.delivered(false) ? detail::progress::done : detail::progress::stuck; },
-                            waits_, detail::deadline::after(std::chrono::milliseconds(20)),
-                            detail::sleep_for(detail::nap_length));
+    for (auto const until = detail::deadline::after(std::chrono::milliseconds(20));
+         !board_.delivered() && !until.passed();)
+      std::this_thread::sleep_for(detail::nap_length);
   }
 
   std::thread::id thread_ = std::this_thread::get_id();

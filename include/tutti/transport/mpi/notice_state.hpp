@@ -182,10 +182,6 @@ struct mpi_notice_state {
       int there = 0;
       MPI_Iprobe(rank, tag, comm, &there, &status);
     }
-    send_stale();
-  }
-  // Sends the last notice to the peers that could not get it before.
-  void send_stale() noexcept {
     if (!behind) return;
     behind = false;
     auto const text = copy_self();
