@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <source_location>
 #include <string_view>
@@ -222,12 +221,8 @@ communicator meet(c10d::Store& store, int rank, int size, tutti::detail::countdo
   };
   static constexpr char way_out[] =
       "let all its ranks create the group, or pass a longer timeout to init_process_group or new_group";
-  static std::atomic<int> groups{0};
   std::string const here = machine(), key = "tutti/meeting";
-  if (rank == 0)
-    store.set(key, here + '\n' +
-                       tutti::detail::join({"torch-", static_cast<int>(::getpid()), "-", ++groups, "-",
-                                            tutti::detail::random_number()}));
+  if (rank == 0) store.set(key, here + '\n' + tutti::detail::join({"torch-", tutti::detail::random_number()}));
   for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
     for (int r = 0; r < size; ++r)
       if (r != rank && gone(r)) throw tutti::detail::rank_gone(rank, r);
