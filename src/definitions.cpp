@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti::compiled: every definition that is no template.
+#include "tutti/algorithm/registry_impl.hpp"
 #include "tutti/analyze/critical_path_impl.hpp"
 #include "tutti/analyze/verify_impl.hpp"
 #include "tutti/analyze/verify_two_level_impl.hpp"
@@ -7,6 +8,7 @@
 #include "tutti/call/numbering_impl.hpp"
 #include "tutti/call/own_steps_impl.hpp"
 #include "tutti/call/refuse_impl.hpp"
+#include "tutti/collective/coalesced_impl.hpp"
 #include "tutti/core/crc32c_impl.hpp"
 #include "tutti/core/environment_impl.hpp"
 #include "tutti/core/error_impl.hpp"
@@ -37,6 +39,7 @@
 #include "tutti/launch/meeting_impl.hpp"
 #include "tutti/launch/newcomers_impl.hpp"
 #include "tutti/launch/place_impl.hpp"
+#include "tutti/started/work_impl.hpp"
 #include "tutti/training/backward_pass_impl.hpp"
 #include "tutti/training/bucket_plan_impl.hpp"
 #include "tutti/training/bucket_search_impl.hpp"

@@ -14,6 +14,7 @@
 #include "launch/command.hpp"
 #include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
+#include "tutti/tune/shipped.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;

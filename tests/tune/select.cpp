@@ -11,6 +11,7 @@
 
 #include "support/sanitized.hpp"
 #include "tutti/tune/find.hpp"
+#include "tutti/tune/shipped.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;

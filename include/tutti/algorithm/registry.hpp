@@ -133,13 +133,7 @@ constexpr schedule_properties properties_of(algorithm_id id, collective c) {
 
 // The schedule itself; empty (false) if the algorithm does not serve the collective. A program that calls this compiles
 // every schedule of the library.
-constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
-  if (!is_scheduled(id)) return {};
-  return [&]<std::size_t... C>(std::index_sequence<C...>) {
-    constexpr std::array table{&detail::schedules_of<every_collective[C]>...};
-    return (*table[static_cast<std::size_t>(c)])[static_cast<std::size_t>(id) - 1];
-  }(std::make_index_sequence<every_collective.size()>{});
-}
+dynamic_schedule find_schedule(algorithm_id id, collective c);
 
 namespace detail {
 
@@ -174,10 +168,14 @@ constexpr bool is_served(algorithm_id id, collective c) {
 
 // Calls f(algorithm_id, collective, dynamic_schedule) for every pair that is served.
 template <class F>
-constexpr void for_each_schedule(F f) {
+void for_each_schedule(F f) {
   for (std::size_t i = 1; i <= algorithms::size; ++i)
     for (collective const c : every_collective)
       if (auto const s = find_schedule(static_cast<algorithm_id>(i), c)) f(static_cast<algorithm_id>(i), c, s);
 }
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/algorithm/registry_impl.hpp"
+#endif

@@ -100,18 +100,7 @@ std::vector<used_part> parts_of(std::span<piece<T> const> pieces) {
   return out;
 }
 // Throws error: bad_argument if one of the calls uses what another one writes.
-[[gnu::cold]] inline void expect_independent(std::vector<used_part> parts, int rank, std::source_location where) {
-  std::ranges::sort(parts, std::ranges::less{}, &used_part::begin);
-  for (auto one = parts.begin(); one != parts.end(); ++one)
-    for (auto other = one + 1; other != parts.end() && other->begin < one->end; ++other)
-      if (one->call != other->call && (one->is_written || other->is_written)) {
-        auto const [first, second] = std::minmax(one->call, other->call);
-        refuse(rank,
-               join({"all_reduces start together, and number ", second + 1, " of them uses memory that number ",
-                     first + 1, " also uses, and one of the two writes it"}),
-               "use memory of its own for each, or put calls that depend on each other into different batches", where);
-      }
-}
+[[gnu::cold]] void expect_independent(std::vector<used_part> parts, int rank, std::source_location where);
 
 // all_reduce of many arrays, to be started any number of times.
 template <class Algorithm, class Transport, class T, class Op>
@@ -284,3 +273,7 @@ auto all_reduce(Comm&& comm, List&& list, options const& o, coalescing const& bu
 }
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/collective/coalesced_impl.hpp"
+#endif

@@ -175,46 +175,4 @@ class continuation final : public pending_call, public follower {
   std::optional<F> f_;
 };
 
-// Ends when several calls have ended, with the exception of the first of the list that failed.
-class joined_call final : public pending_call {
- public:
-  // The queue, which waits for all parts, is that of one that has not ended, if there is one.
-  joined_call(pending_calls& queue, std::size_t calls) : pending_call(&queue, prepared), parts_(calls), left_(calls) {
-    restart();
-    queue.count_follower();
-  }
-  bool joins() const noexcept override { return true; }
-  static void follow(std::shared_ptr<joined_call> const& whole,
-                     std::span<std::shared_ptr<pending_call> const> calls) noexcept {
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      whole->parts_[i].whole = whole.get();
-      calls[i]->follow(std::shared_ptr<follower>(whole, &whole->parts_[i]));
-    }
-    follower::run_due();
-  }
-
- private:
-  struct part final : follower {
-    void run(std::exception_ptr const& why) noexcept override {
-      thrown = why;
-      whole->count_part();
-    }
-    joined_call* whole = nullptr;
-    std::exception_ptr thrown;
-  };
-
-  void count_part() noexcept {
-    if (left_.fetch_sub(1) > 1) return;
-    std::exception_ptr first;
-    for (part const& p : parts_)
-      if (!first) first = p.thrown;
-    pending_calls* const calls = queue();
-    end(std::move(first));
-    calls->discount_follower();
-  }
-
-  std::vector<part> parts_;
-  std::atomic<std::size_t> left_;
-};
-
 }  // namespace tutti::detail

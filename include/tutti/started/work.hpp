@@ -28,8 +28,9 @@ namespace tutti {
 
 class work;
 namespace detail {
+// The work of several works of one communicator.
 work joined(std::span<work const> all);
-}
+}  // namespace detail
 
 // Returned by collectives on tutti::async(comm). Copies refer to the same call. Dropping all of them does not end it.
 //
@@ -134,23 +135,6 @@ class TUTTI_NODISCARD("the call continues without its work, so nothing says when
 };
 
 namespace detail {
-
-// The work of several works of one communicator.
-inline work joined(std::span<work const> all) {
-  std::vector<std::shared_ptr<pending_call>> calls;
-  pending_calls* queue = nullptr;
-  for (work const& w : all) {
-    if (!w.call_) continue;
-    calls.push_back(w.call_);
-    if (!w.call_->ended()) queue = w.call_->queue();
-  }
-  if (calls.empty()) return work();
-  // If all parts have ended, the whole may still find out later.
-  pending_calls& counting = queue != nullptr ? *queue : late_followers::unless_counting(calls.front()->queue());
-  auto whole = std::make_shared<joined_call>(counting, calls.size());
-  joined_call::follow(whole, calls);
-  return work(std::move(whole));
-}
 
 // f() starts calls and adds them to the list. If it throws halfway, the caller has no handles of those calls, so this
 // waits for them first.
@@ -263,3 +247,7 @@ std::optional<std::size_t> wait_for_any(Works&& all) {
 }
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/started/work_impl.hpp"
+#endif

@@ -13,7 +13,6 @@
 #include "tutti/tune/estimate.hpp"
 #include "tutti/tune/links.hpp"
 #include "tutti/tune/problem.hpp"
-#include "tutti/tune/shipped.hpp"
 #include "tutti/tune/table.hpp"
 #include "tutti/tune/text.hpp"
 
@@ -39,7 +38,8 @@ struct known_link {
 // The table that a rank chooses by. All ranks have the same table, and so make the same choice.
 class tuning {
  public:
-  [[gnu::cold]] explicit tuning(tuning_table const& built_in = shipped) : table_(built_in) {}
+  [[gnu::cold]] tuning();  // by the table for no particular processor
+  [[gnu::cold]] explicit tuning(tuning_table const& built_in) : table_(built_in) {}
   tuning(owned_table table, std::string source);
 
   tuning_table const& table() const { return table_; }

@@ -11,8 +11,11 @@
 #include "tutti/core/text.hpp"
 #include "tutti/tune/parts.hpp"
 #include "tutti/tune/select.hpp"
+#include "tutti/tune/shipped.hpp"
 
 namespace tutti::detail {
+
+TUTTI_INLINE tuning::tuning() : tuning(shipped) {}
 
 TUTTI_INLINE tuning::tuning(owned_table table, std::string source)
     : own_(std::make_shared<owned_table const>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
