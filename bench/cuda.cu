@@ -29,6 +29,7 @@
 
 #include "../tests/cuda/captured.cuh"
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/errors.cuh"
 
 namespace {
 

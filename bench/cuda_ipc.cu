@@ -17,6 +17,7 @@
 #include "../tests/support/gpu_count.cuh"
 #include "crossover.hpp"
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/tutti.hpp"
 
 namespace {

@@ -17,6 +17,7 @@
 #include "crossover.hpp"
 #include "median.hpp"
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/tutti.hpp"
 
 namespace {

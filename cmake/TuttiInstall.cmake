@@ -10,6 +10,10 @@ install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 # Who installs without building gets the headers alone.
 install(TARGETS tutti_compiled EXPORT tuttiCompiledTargets OPTIONAL)
 install(EXPORT tuttiCompiledTargets NAMESPACE tutti:: DESTINATION ${package_dir})
+if(TARGET tutti_cuda_compiled)
+  install(TARGETS tutti_cuda_compiled EXPORT tuttiCudaCompiledTargets OPTIONAL)
+  install(EXPORT tuttiCudaCompiledTargets NAMESPACE tutti:: DESTINATION ${package_dir})
+endif()
 install(TARGETS tutti_mpi EXPORT tuttiMpiTargets FILE_SET HEADERS)
 install(EXPORT tuttiMpiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 

@@ -12,4 +12,5 @@
 #include "tutti/device/local/cuda_local.hpp"
 #include "tutti/device/local/ragged.hpp"
 #include "tutti/device/on/cuda_ranks.hpp"
+#include "tutti/device/on/usual.cuh"
 #include "tutti/device/staged/cuda_staged.hpp"

@@ -110,6 +110,8 @@ TEST_CASE("a header and its definitions are one") {
   SUBCASE("and there are no definitions of nothing") {
     files["core/other_impl.hpp"] = head;
     CHECK(complains(files, "core/other_impl.hpp: there is no core/other.hpp"));
+    files["core/third_impl.cuh"] = head;
+    CHECK(complains(files, "core/third_impl.cuh: there is no core/third.cuh"));
   }
 }
 

@@ -39,10 +39,11 @@ inline std::string layer_of(std::string const& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// The definitions of x.hpp are in x_impl.hpp, which is a part of it: x.hpp includes it unless they are compiled elsewhere.
+// The definitions of x.hpp are in x_impl.hpp, which is a part of it: x.hpp includes it unless they are compiled elsewhere. So are those
+// of x.cuh in x_impl.cuh.
 inline std::string whole_of(std::string const& path) {
-  std::string_view const ending = "_impl.hpp";
-  return path.ends_with(ending) ? path.substr(0, path.size() - ending.size()) + ".hpp" : path;
+  static std::regex const definitions("_impl[.](hpp|cuh)$");
+  return std::regex_replace(path, definitions, ".$1");
 }
 
 // An umbrella holds comments, includes and blank lines, and nothing else.

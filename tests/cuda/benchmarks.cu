@@ -14,6 +14,7 @@
 #include "cuda/captured.cuh"
 #include "support/gpu_count.cuh"
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/tutti.hpp"
 
 // All that they include has been included.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/errors.cuh"
 
 namespace tutti::testing {
 

@@ -20,6 +20,8 @@
 #include "support/device_conformance.hpp"
 #include "support/gpu_count.cuh"
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/context.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/tutti.hpp"
 
 namespace {

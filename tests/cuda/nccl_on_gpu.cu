@@ -22,6 +22,7 @@
 #include "support/device_conformance.hpp"
 #include "support/expect.hpp"
 #include "support/gpu_count.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/device/cuda/runtime.cuh"
 #include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/tutti.hpp"

@@ -25,6 +25,7 @@
 #include "support/device_collectives.hpp"
 #include "support/device_conformance.hpp"
 #include "tutti/cuda.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/tutti.hpp"
 
 namespace {

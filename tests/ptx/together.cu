@@ -36,6 +36,8 @@
 #include "support/wire_reference.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/cuda_rows.cuh"
+#include "tutti/device/cuda/context.cuh"
+#include "tutti/device/cuda/errors.cuh"
 #include "tutti/tutti.hpp"
 #include "tutti/window.cuh"
 

@@ -21,13 +21,26 @@
 // links tutti::compiled, which defines TUTTI_COMPILED, src/ includes x_impl.hpp instead, and the program compiles none
 // of it. All of them are cold, so a compiler optimises them for size, which takes it less time. They belong to the host,
 // so nvcc needs only their declarations where it compiles for a device, unless it links code of several sources there.
-#if defined(__NVCC__) && defined(__CUDA_ARCH__) && !defined(__CUDACC_RDC__) && !defined(TUTTI_COMPILED)
+//
+// What needs the headers of CUDA is in x.cuh and x_impl.cuh, marked TUTTI_CUDA_INLINE, and in tutti::cuda_compiled, which defines
+// TUTTI_CUDA_COMPILED besides.
+#if defined(__NVCC__) && defined(__CUDA_ARCH__) && !defined(__CUDACC_RDC__)
+#if !defined(TUTTI_COMPILED)
 #define TUTTI_COMPILED
+#endif
+#if !defined(TUTTI_CUDA_COMPILED)
+#define TUTTI_CUDA_COMPILED
+#endif
 #endif
 #if defined(TUTTI_COMPILED)
 #define TUTTI_INLINE [[gnu::cold]]
 #else
 #define TUTTI_INLINE [[gnu::cold]] inline
+#endif
+#if defined(TUTTI_CUDA_COMPILED)
+#define TUTTI_CUDA_INLINE
+#else
+#define TUTTI_CUDA_INLINE inline
 #endif
 
 // Begins a line of launch/usual.hpp: an instantiation that only src/usual.cpp compiles.

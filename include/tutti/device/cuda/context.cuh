@@ -4,14 +4,10 @@
 
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <cuda_runtime.h>
-#include <map>
-#include <mutex>
 #include <vector>
 
 #include "tutti/device/cuda/driver.cuh"
-#include "tutti/device/cuda/errors.cuh"
 
 namespace tutti::detail {
 
@@ -19,13 +15,7 @@ namespace tutti::detail {
 // keeps the new one: asking the runtime for the current device would create a context on GPU 0, which takes memory.
 class current_device {
  public:
-  explicit current_device(int index) : before_(current_context()) {
-    if (before_ != nullptr && device_of_current_context() == index) {
-      before_ = nullptr;
-      return;
-    }
-    expect_cuda(cudaSetDevice(index), "cudaSetDevice");
-  }
+  explicit current_device(int index);
   current_device(current_device const&) = delete;
   current_device& operator=(current_device const&) = delete;
   ~current_device() {
@@ -50,58 +40,19 @@ class calls_during_captures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Host memory that devices can access; several ranks of a process may ask for the same memory.
-class exposed_memory {
- public:
-  static void* add(void* memory, std::size_t bytes) {
-    calls_during_captures const allowed;
-    std::lock_guard const lock(guard());
-    int& users = all()[memory];
-    if (users == 0)
-      expect_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-                  "cudaHostRegister");
-    void* out = nullptr;
-    cudaError_t const code = cudaHostGetDevicePointer(&out, memory, 0);
-    if (code != cudaSuccess && users == 0) static_cast<void>(cudaHostUnregister(memory));
-    expect_cuda(code, "cudaHostGetDevicePointer");
-    ++users;
-    return out;
-  }
-  static void remove(void* memory) noexcept {
-    calls_during_captures const allowed;
-    std::lock_guard const lock(guard());
-    if (--all()[memory] == 0 && cudaHostUnregister(memory) != cudaSuccess) static_cast<void>(cudaGetLastError());
-  }
-
- private:
-  static std::map<void*, int>& all() {
-    static auto* const out = new std::map<void*, int>;
-    return *out;
-  }
-  static std::mutex& guard() {
-    static std::mutex out;
-    return out;
-  }
-};
+// Host memory that devices can access. Several ranks of a process may expose the same memory: the last that hides it ends this. Returns
+// its device address.
+void* expose_memory(void* memory, std::size_t bytes);
+void hide_memory(void* memory) noexcept;
 
 using gpu_identity = std::array<std::byte, 16>;
 
 // Of all GPUs that this process sees.
-inline std::vector<gpu_identity> const& identities_of_gpus() {
-  static std::vector<gpu_identity> const all = [] {
-    int count = 0;
-    expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-    std::vector<gpu_identity> out(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) {
-      cudaDeviceProp about{};
-      expect_cuda(cudaGetDeviceProperties(&about, i), "cudaGetDeviceProperties");
-      static_assert(sizeof about.uuid == sizeof(gpu_identity));
-      std::memcpy(&out[static_cast<std::size_t>(i)], &about.uuid, sizeof about.uuid);
-    }
-    return out;
-  }();
-  return all;
-}
-inline gpu_identity identity_of_gpu(int index) { return identities_of_gpus().at(static_cast<std::size_t>(index)); }
+std::vector<gpu_identity> const& identities_of_gpus();
+gpu_identity identity_of_gpu(int index);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/context_impl.cuh"
+#endif

@@ -2,16 +2,15 @@
 // How many GPUs there are.
 #pragma once
 
-#include <cuda_runtime.h>
+#include "tutti/core/config.hpp"
 
 namespace tutti {
 
 // The number of GPUs that this process sees; 0 if there is no driver.
-inline int cuda_device_count() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  static_cast<void>(cudaGetLastError());
-  return 0;
-}
+int cuda_device_count();
 
 }  // namespace tutti
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/count_impl.cuh"
+#endif

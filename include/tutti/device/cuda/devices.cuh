@@ -7,12 +7,9 @@
 #include <only nvcc compiles sources that include tutti/cuda.cuh: call the functions in them from this source>
 #endif
 
-#include <cuda_runtime.h>
 #include <vector>
 
-#include "tutti/core/error.hpp"
 #include "tutti/device/cuda/count.cuh"
-#include "tutti/device/cuda/errors.cuh"
 #include "tutti/device/cuda/runtime.cuh"
 
 namespace tutti {
@@ -21,21 +18,13 @@ namespace tutti {
 // system, if there is none.
 //
 //   tutti::cuda_device gpu = tutti::cuda_device_of(comm.local_rank());
-inline cuda_device cuda_device_of(int local_rank) {
-  int count = 0;
-  detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (count == 0)
-    throw error({.code = error_code::system,
-                 .what = "this process sees no GPU",
-                 .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
-  return cuda_device(local_rank % count);
-}
+cuda_device cuda_device_of(int local_rank);
 
 // All GPUs that this process sees.
-inline std::vector<cuda_device> cuda_devices() {
-  std::vector<cuda_device> out;
-  for (int i = 0; i < cuda_device_count(); ++i) out.emplace_back(i);
-  return out;
-}
+std::vector<cuda_device> cuda_devices();
 
 }  // namespace tutti
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/devices_impl.cuh"
+#endif

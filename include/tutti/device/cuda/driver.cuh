@@ -7,73 +7,31 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
-#include "tutti/device/cuda/errors.cuh"
+#include "tutti/core/config.hpp"
 
 namespace tutti::detail {
 
 // Looks up the version that CUDA 12.0 declares, or a later one. Throws error: system, if the driver does not have it.
+[[gnu::cold]] void* find_in_driver(char const* name, unsigned version);
 template <class Function>
-Function* find_driver_function(char const* name, [[maybe_unused]] unsigned version = 12000) {
-  void* out = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  cudaError_t const code = cudaGetDriverEntryPointByVersion(name, &out, version, cudaEnableDefault, &found);
-#else
-  cudaError_t const code = cudaGetDriverEntryPoint(name, &out, cudaEnableDefault, &found);
-#endif
-  if (code == cudaSuccess && found == cudaDriverEntryPointSuccess) return reinterpret_cast<Function*>(out);
-  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
-  throw error({.code = error_code::system,
-               .what = join({"the CUDA driver does not have ", name}),
-               .way_out = "install a driver for CUDA 12 or later, or use tutti::cuda_staged"});
+Function* find_driver_function(char const* name, unsigned version = 12000) {
+  return reinterpret_cast<Function*>(find_in_driver(name, version));
 }
 
-inline char const* name_of_driver_error(CUresult code) {
-  static auto* const call = find_driver_function<CUresult(CUresult, char const**)>("cuGetErrorName");
-  char const* out = nullptr;
-  return call(code, &out) == CUDA_SUCCESS && out != nullptr ? out : "unnamed error";
-}
-// The runtime uses the driver's error codes, so the same advice applies.
-inline void expect_driver(CUresult code, char const* call) {
-  if (code == CUDA_SUCCESS) return;
-  throw error({.code = error_code::system,
-               .what = join({call, " failed: ", name_of_driver_error(code), " (", static_cast<int>(code), ")"}),
-               .way_out = way_out_of(static_cast<cudaError_t>(code))});
-}
+void expect_driver(CUresult code, char const* call);
 
-inline void stream_batch_mem_op(cudaStream_t stream, unsigned count, CUstreamBatchMemOpParams* operations) {
-  static auto* const call =
-      find_driver_function<CUresult(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned)>("cuStreamBatchMemOp");
-  expect_driver(call(stream, count, operations, 0), "cuStreamBatchMemOp");
-}
+void stream_batch_mem_op(cudaStream_t stream, unsigned count, CUstreamBatchMemOpParams* operations);
 
 // The context of this thread, or null. None of these functions creates one.
-inline CUcontext current_context() {
-  static auto* const call = find_driver_function<CUresult(CUcontext*)>("cuCtxGetCurrent");
-  CUcontext out = nullptr;
-  if (CUresult const code = call(&out); code != CUDA_ERROR_NOT_INITIALIZED) expect_driver(code, "cuCtxGetCurrent");
-  return out;
-}
-inline int device_of_current_context() {
-  static auto* const call = find_driver_function<CUresult(CUdevice*)>("cuCtxGetDevice");
-  CUdevice out = 0;
-  expect_driver(call(&out), "cuCtxGetDevice");
-  return out;
-}
-inline void make_current(CUcontext context) noexcept {
-  static auto* const call = find_driver_function<CUresult(CUcontext)>("cuCtxSetCurrent");
-  static_cast<void>(call(context));
-}
+CUcontext current_context();
+int device_of_current_context();
+void make_current(CUcontext context) noexcept;
 
 // The start of an allocation.
-inline void* begin_of_allocation(void* memory) {
-  static auto* const call =
-      find_driver_function<CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr)>("cuMemGetAddressRange");
-  CUdeviceptr base = 0;
-  expect_driver(call(&base, nullptr, reinterpret_cast<CUdeviceptr>(memory)), "cuMemGetAddressRange");
-  return reinterpret_cast<void*>(base);
-}
+void* begin_of_allocation(void* memory);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/driver_impl.cuh"
+#endif

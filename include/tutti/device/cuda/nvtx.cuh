@@ -3,36 +3,16 @@
 // includes this header in one of its sources, with the toolkit's include folder; it links only -ldl.
 #pragma once
 
-#include <cstdlib>
-#include <nvtx3/nvToolsExt.h>
-
-#include "tutti/core/ranges.hpp"
+#include "tutti/core/config.hpp"
 
 namespace tutti::detail {
 
-inline nvtxDomainHandle_t nvtx_domain() noexcept {
-  static nvtxDomainHandle_t const domain = nvtxDomainCreateA("tutti");
-  return domain;
-}
-inline std::uint64_t start_nvtx_range(char const* text, std::uint64_t bytes) noexcept {
-  nvtxEventAttributes_t what{};
-  what.version = NVTX_VERSION;
-  what.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-  what.messageType = NVTX_MESSAGE_TYPE_ASCII;
-  what.message.ascii = text;
-  what.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-  what.payload.ullValue = bytes;
-  return nvtxDomainRangeStartEx(nvtx_domain(), &what);
-}
-inline void end_nvtx_range(std::uint64_t range) noexcept { nvtxDomainRangeEnd(nvtx_domain(), range); }
-
-inline constexpr range_sink nvtx_ranges{start_nvtx_range, end_nvtx_range};
-
 // A profiler registers with NVTX before the program begins. Without one, no range is described.
-inline bool const nvtx_listens = [] {
-  bool const listens = std::getenv("NVTX_INJECTION64_PATH") != nullptr;
-  if (listens) ranges.store(&nvtx_ranges, std::memory_order_release);
-  return listens;
-}();
+bool listen_with_nvtx() noexcept;
+inline bool const nvtx_listens = listen_with_nvtx();
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/nvtx_impl.cuh"
+#endif

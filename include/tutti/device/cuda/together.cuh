@@ -4,28 +4,17 @@
 
 #include <cuda_runtime.h>
 
-#include "tutti/device/cuda/errors.cuh"
-#include "tutti/device/model/known_blocks.hpp"
+#include "tutti/core/config.hpp"
 
 namespace tutti::detail {
 
 // How many blocks of a kernel run at once on the current GPU, whose number is `index`; 0 if it has no cooperative launches.
-inline int blocks_of_gpu_at_once(int index, int processors, void const* kernel, int threads) {
-  static auto& known = *new known_blocks;
-  return known.find(kernel, index, threads, [&] {
-    int possible = 0, each = 0;
-    expect_cuda(cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, index), "cudaDeviceGetAttribute");
-    if (possible == 0) return 0;
-    expect_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0),
-                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    return each * processors;
-  });
-}
+int blocks_of_gpu_at_once(int index, int processors, void const* kernel, int threads);
 
-inline void launch_blocks_together(cudaStream_t stream, void const* kernel, int blocks, int threads, void** arguments) {
-  expect_cuda(cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(blocks)),
-                                          dim3(static_cast<unsigned>(threads)), arguments, 0, stream),
-              "a cooperative kernel's launch");
-}
+void launch_blocks_together(cudaStream_t stream, void const* kernel, int blocks, int threads, void** arguments);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/together_impl.cuh"
+#endif

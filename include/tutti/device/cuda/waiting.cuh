@@ -2,33 +2,17 @@
 // Waiting for streams, never past a deadline.
 #pragma once
 
-#include <chrono>
 #include <cuda_runtime.h>
 
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/device/cuda/context.cuh"
-#include "tutti/device/cuda/errors.cuh"
 
 namespace tutti::detail {
 
 // While the GPU is current. Throws error: system, also for a fault of a kernel on any stream; timeout.
-inline void wait_for_stream(int gpu, cudaStream_t stream, deadline until) {
-  calls_during_captures const allowed;
-  cudaError_t code = cudaErrorNotReady;
-  auto const poll = [&] {
-    code = cudaStreamQuery(stream);
-    if (code != cudaErrorNotReady) return progress::done;
-    static_cast<void>(cudaGetLastError());  // clears it, or the program's next call would seem to fail
-    return progress::stuck;
-  };
-  bool const done = wait_until_done(poll, patience_sharing_cores, until, sleep_for(std::chrono::microseconds{50}));
-  if (!done)
-    throw error({.code = error_code::timeout,
-                 .what = join({"the work on a stream of GPU ", gpu, " did not complete in time"}),
-                 .way_out = "wait longer, or check with nvidia-smi what else runs on the GPU"});
-  expect_cuda(code, "the work on a stream");
-}
+void wait_for_stream(int gpu, cudaStream_t stream, deadline until);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_CUDA_COMPILED)
+#include "tutti/device/cuda/waiting_impl.cuh"
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tutti::cuda_compiled: every definition that needs the headers of CUDA and is no template.
+#include "tutti/device/cuda/context_impl.cuh"
+#include "tutti/device/cuda/count_impl.cuh"
+#include "tutti/device/cuda/devices_impl.cuh"
+#include "tutti/device/cuda/driver_impl.cuh"
+#include "tutti/device/cuda/errors_impl.cuh"
+#include "tutti/device/cuda/nvtx_impl.cuh"
+#include "tutti/device/cuda/pointers_impl.cuh"
+#include "tutti/device/cuda/runtime_impl.cuh"
+#include "tutti/device/cuda/sharing_impl.cuh"
+#include "tutti/device/cuda/signals_impl.cuh"
+#include "tutti/device/cuda/team_memory_impl.cuh"
+#include "tutti/device/cuda/together_impl.cuh"
+#include "tutti/device/cuda/waiting_impl.cuh"
