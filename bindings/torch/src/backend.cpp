@@ -200,6 +200,10 @@ tutti::error refusal(std::exception const& e, std::source_location where = std::
   return tutti::error({.code = tutti::error_code::bad_argument, .what = std::string(what), .where = where});
 }
 
+bool is_message(c10d::OpType what) {
+  return what == c10d::OpType::SEND || what == c10d::OpType::RECV || what == c10d::OpType::RECVANYSOURCE;
+}
+
 std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
 
 constexpr std::chrono::milliseconds longest_pause(20);  // between two looks into the store
@@ -305,7 +309,7 @@ backend::work_handle backend::begin(c10d::OpType what, char const* title, tensor
       throw;
     }
     one->note_started();
-    ++calls_;
+    if (!is_message(what)) ++collectives_;
   }
   of->settle();
   return c10::make_intrusive<work>(rank_, what, title, inputs, of, std::move(one));

@@ -33,7 +33,8 @@ class backend : public c10d::Backend {
     return c10::make_intrusive<Options>(getBackendName(), timeout_.load());
   }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
-  std::uint64_t getSequenceNumberForGroup() override { return calls_; }
+  // The same on all ranks, which TORCH_DISTRIBUTED_DEBUG=DETAIL expects.
+  std::uint64_t getSequenceNumberForGroup() override { return collectives_; }
   bool supportsSplitting() const override { return true; }
   // The group of these ranks, or null at the others.
   c10::intrusive_ptr<Backend> split(c10::intrusive_ptr<c10d::Store> const& store, std::vector<int> const& ranks,
@@ -82,7 +83,7 @@ class backend : public c10d::Backend {
   std::mutex starting_;
   std::shared_ptr<group> group_;
   std::atomic<std::chrono::milliseconds> timeout_;
-  std::atomic<std::uint64_t> calls_ = 0;
+  std::atomic<std::uint64_t> collectives_ = 0;  // started
 };
 
 }  // namespace tutti_torch
