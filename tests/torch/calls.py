@@ -102,6 +102,43 @@ def check_reductions(rank, ranks):
         expect(t, torch.full_like(t, ranks * (ranks - 1) / 2), "all_reduce_coalesced")
 
 
+def check_sparse(rank, ranks):
+    """Each rank has another number of elements, one has none, and some have one twice."""
+    def of_rank(r, dtype):
+        places = torch.tensor([[0, r, r], [1, 0, 0]])[:, :3 if r != 1 else 0]
+        return torch.sparse_coo_tensor(places, torch.ones(places.shape[1], 4).to(dtype) * (r + 1), (ranks + 2, 2, 4), check_invariants=True)
+
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        expected = sum(of_rank(r, dtype).to_dense() for r in range(ranks))
+        data = of_rank(rank, dtype)
+        dist.all_reduce(data)
+        assert data.is_sparse and data.is_coalesced()
+        expect(data.to_dense(), expected, f"all_reduce of sparse {dtype}")
+        data = of_rank(rank, dtype)
+        [value] = dist.all_reduce(data, async_op=True).get_future().wait()
+        expect(value.to_dense(), expected, f"the future of all_reduce of sparse {dtype}")
+    expect_error("sparse tensors are reduced by SUM only", lambda: dist.all_reduce(of_rank(rank, torch.float32), dist.ReduceOp.MAX))
+    if ranks > 1:
+        of_ranks = [torch.zeros(3, 4).to_sparse(), torch.zeros(4, 3).to_sparse(), torch.zeros(3, 4).double().to_sparse()]
+        for other in of_ranks[1:]:
+            expect_error("sparse tensors of different types or sizes", lambda: dist.all_reduce(of_ranks[0] if rank == 0 else other))
+
+    def train(wrap):
+        torch.manual_seed(1)
+        net = wrap(torch.nn.Sequential(torch.nn.Embedding(30, 8, sparse=True), torch.nn.Linear(8, 3)).double())
+        sgd = torch.optim.SGD(net.parameters(), 0.1)
+        torch.manual_seed(2)
+        words = torch.randint(0, 30, (4, ranks, 5))
+        for batch in words if net.__class__ is torch.nn.Sequential else words[:, rank:rank + 1]:
+            sgd.zero_grad()
+            net(batch).pow(2).mean().backward()
+            sgd.step()
+        return net
+
+    for one, other in zip(train(lambda net: net).parameters(), train(torch.nn.parallel.DistributedDataParallel).module.parameters()):
+        assert torch.allclose(one, other, rtol=1e-10, atol=1e-12), (one - other).abs().max()
+
+
 def check_moves(rank, ranks):
     for root in (0, ranks - 1):
         for size, dtype in itertools.product(SIZES, [torch.float32, torch.int64, torch.bool, torch.complex64]):
@@ -468,8 +505,9 @@ def main():
     dist.init_process_group("tutti")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     assert dist.get_backend() == "tutti"
-    for check in (check_reductions, check_moves, check_gaps, check_async, check_dropped, check_dropped_moves, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_signals, check_training,
-                  check_refused):
+    for check in (check_reductions, check_sparse, check_moves, check_gaps, check_async, check_dropped,
+                  check_dropped_moves, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_signals,
+                  check_training, check_refused):
         check(rank, ranks)
         dist.barrier()
         if rank == 0 and os.environ.get("VERBOSE"):

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <source_location>
 #include <string_view>
 #include <thread>
@@ -326,11 +327,53 @@ backend::work_handle backend::broadcast(tensors& data, c10d::BroadcastOptions co
 }
 
 backend::work_handle backend::allreduce(tensors& data, c10d::AllreduceOptions const& o) {
+  if (data.size() == 1 && data.front().is_sparse()) return sum_sparse(data, o);
   return begin(c10d::OpType::ALLREDUCE, "tutti:all_reduce", data, o.timeout,
                [&](auto& comm, auto const& with, auto& call) {
                  at::Tensor const t = staging(call).in_place(only(data));
                  call.works.push_back(start_all_reduce(comm, reals(t, o.reduceOp), o.reduceOp, with));
                });
+}
+
+backend::work_handle backend::sum_sparse(tensors& data, c10d::AllreduceOptions const& o) {
+  at::Tensor mine, heads;
+  auto const gather_heads = [&](auto& comm, auto const& with, auto& call) {
+    TORCH_CHECK(o.reduceOp == c10d::ReduceOp::SUM, "tutti: sparse tensors are reduced by SUM only; pass a dense one");
+    mine = data.front().coalesce();
+    std::vector<std::int64_t> head{mine._nnz(), mine.sparse_dim(), static_cast<std::int64_t>(mine.scalar_type())};
+    head.insert(head.end(), mine.sizes().begin(), mine.sizes().end());
+    at::Tensor const own = at::tensor(head);
+    heads = at::empty({size_, own.numel()}, own.options());
+    call.used = {own, heads};
+    call.works.push_back(tutti::all_gather(tutti::async(comm), input_bytes(own), bytes(heads), with));
+  };
+  begin(c10d::OpType::ALLREDUCE, "tutti:all_reduce", data, o.timeout, gather_heads)->wait();
+  auto const gather_elements = [&](auto& comm, auto const& with, auto& call) {
+    std::vector<std::size_t> counts;
+    for (int r = 0; r < size_; ++r) {
+      TORCH_CHECK(heads[r].slice(0, 1).equal(heads[rank_].slice(0, 1)), "tutti: ranks ", rank_, " and ", r,
+                  " call all_reduce with sparse tensors of different types or sizes; pass tensors that agree in these");
+      counts.push_back(static_cast<std::size_t>(heads[r][0].template item<std::int64_t>()));
+    }
+    auto const total = std::reduce(counts.begin(), counts.end());
+    auto const gather = [&](at::Tensor const& part) {
+      at::Tensor const from = staging(call).input(part);
+      auto sizes = from.sizes().vec();
+      sizes.front() = static_cast<std::int64_t>(total);
+      at::Tensor const all = at::empty(sizes, from.options());
+      auto in_bytes = counts;
+      for (std::size_t& n : in_bytes) n *= all.nbytes() / std::max<std::size_t>(total, 1);
+      call.used.push_back(all);
+      call.works.push_back(tutti::all_gather_v(tutti::async(comm), input_bytes(from), bytes(all), in_bytes, {}, with));
+      return all;
+    };
+    at::Tensor const indices = gather(mine.indices().t()), values = gather(mine.values());
+    call.results = data;
+    call.finish = [indices, values, to = data.front()] {
+      at::Tensor(to).copy_(at::sparse_coo_tensor(indices.t(), values, to.sizes()).coalesce());
+    };
+  };
+  return begin(c10d::OpType::ALLREDUCE, "tutti:all_reduce", data, o.timeout, gather_elements);
 }
 
 backend::work_handle backend::allreduce_coalesced(tensors& data, c10d::AllreduceCoalescedOptions const& o) {

@@ -71,6 +71,9 @@ class backend : public c10d::Backend {
   void shutdown() override;
 
  private:
+  // all_reduce of a tensor with coordinates. Waits until all ranks have told how many elements they have; then starts to gather these.
+  work_handle sum_sparse(tensors& data, c10d::AllreduceOptions const& o);
+
   // Starts a call by start(comm, options, call), one at a time, because calls start in the same order on all ranks.
   template <class Start>
   work_handle begin(c10d::OpType what, char const* title, tensors const& inputs, std::chrono::milliseconds timeout,
