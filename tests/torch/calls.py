@@ -418,6 +418,18 @@ def check_signals(rank, ranks):
     store.wait(["interrupted"], datetime.timedelta(seconds=60))
 
 
+def check_aborted(rank, ranks):
+    """A rank may abort a group that others are still creating."""
+    def use_group():
+        group = dist.new_group()
+        if rank == 0:
+            group.abort()
+        dist.barrier(group)
+
+    for _ in range(30 if ranks > 1 else 0):
+        expect_error("check the output of the rank that ended the calls", use_group)
+
+
 def check_training(rank, ranks):
     """DistributedDataParallel takes the same steps as one process with all of the data."""
     def model():
@@ -507,7 +519,7 @@ def main():
     assert dist.get_backend() == "tutti"
     for check in (check_reductions, check_sparse, check_moves, check_gaps, check_async, check_dropped,
                   check_dropped_moves, check_futures, check_locks, check_modes, check_messages, check_objects, check_groups, check_signals,
-                  check_training, check_refused):
+                  check_aborted, check_training, check_refused):
         check(rank, ranks)
         dist.barrier()
         if rank == 0 and os.environ.get("VERBOSE"):

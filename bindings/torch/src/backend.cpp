@@ -274,6 +274,8 @@ backend::backend(c10::intrusive_ptr<c10d::Store> const& store, int rank, int siz
     group_ = std::make_shared<group>(size == 1 ? communicator(std::make_unique<tutti::shm>())
                                                : meet(*store, rank, size, until, members));
   } catch (tutti::error const& e) {
+    using enum tutti::error_code;
+    if (e.code() == rank_lost || e.code() == rank_left || e.code() == revoked) throw backend_error(e);
     TORCH_CHECK_WITH(DistBackendError, false, e.what());
   }
   if (members.empty()) world() = group_;
