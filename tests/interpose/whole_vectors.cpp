@@ -14,8 +14,11 @@ using namespace program;
 
 namespace {
 
+int appended = 0;
+
 // A list is its length, then its elements.
 void append(void* in, void* in_out, int* count, MPI_Datatype*) {
+  ++appended;
   auto const* const left = static_cast<int const*>(in);
   auto* const right = static_cast<int*>(in_out);
   int const begin = std::min(left[0], *count - 1), end = std::min(begin + right[0], *count - 1);
@@ -56,15 +59,34 @@ void check(MPI_Comm comm, bool commutes, std::size_t size) {
   MPI_Op_free(&op);
 }
 
+// Ranks may share cores, so those of MPI_Allreduce do not all do the same work.
+void check_work(MPI_Comm comm, int count) {
+  int const ranks = size_of(comm);
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Op_create(&append, 1, &op);
+  std::vector<int> const in(static_cast<std::size_t>(count));
+  std::vector<int> out(in.size());
+  appended = 0;
+  MPI_Allreduce(in.data(), out.data(), count, MPI_INT, op, comm);
+  int all = 0;
+  MPI_Allreduce(&appended, &all, 1, MPI_INT, MPI_SUM, comm);
+  if (ranks > 2) expect(all, ranks - 1, "times that the operation was called on " + std::to_string(ranks) + " ranks");
+  MPI_Op_free(&op);
+}
+
 }  // namespace
 
-int main() {
-  return run(MPI_THREAD_SINGLE, [](int) {
-    on_communicators([](MPI_Comm comm) {
+int main(int argc, char** argv) {
+  bool const with_library = argc > 1 && std::string(argv[1]) == "strict";
+  return run(MPI_THREAD_SINGLE, [with_library](int) {
+    on_communicators([with_library](MPI_Comm comm) {
       std::size_t const least = static_cast<std::size_t>(size_of(comm)) + 1;
       check(comm, false, least);
       check(comm, false, 500'000);
       if (comm == MPI_COMM_WORLD) check(comm, true, least);
+      if (!with_library) return;
+      check(comm, true, 12'000);
+      check_work(comm, 12'000);
     });
   });
 }

