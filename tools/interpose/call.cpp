@@ -43,12 +43,20 @@ int call::end_by(std::exception const& e) const {
 // Peers read the names on the board, which has room for a few: so counts are not part of them.
 int call::announce() const {
   return attempt([&](communicator& all) {
-    long_wait const noticed(&describe_wait, this);
     std::string const text = tutti::detail::join({"the MPI's ", name()});
     int element_bytes = 0;
     PMPI_Type_size(type_, &element_bytes);
-    interpose::announce(all, {"bytes", text},
-                        static_cast<std::size_t>(count_) * static_cast<std::size_t>(element_bytes));
+    tutti::detail::call_names const what{"bytes", text};
+    std::size_t const bytes = static_cast<std::size_t>(count_) * static_cast<std::size_t>(element_bytes);
+    if (may_wait_) {
+      long_wait const noticed(&describe_wait, this);
+      return interpose::announce(all, what, bytes);
+    }
+    auto started = std::make_unique<pending>();
+    started->function = name();
+    started->failed = failed();
+    started->work = start_announcing(all, what, bytes);
+    add_without_request(std::move(started));
   });
 }
 

@@ -78,10 +78,12 @@ class call {
   // `bytes`: of this rank's part.
   void count_run(std::size_t bytes) const { counted.ran(what_, bytes); }
   // Called before the MPI makes the call. What decides about that may differ between ranks of an erroneous program, and then some would
-  // wait in tutti and others in the MPI, for ever: so they tell each other first. Returns the error if they differ.
+  // wait in tutti and others in the MPI, for ever: so they tell each other, first if they may wait. Returns the error if they differ, or
+  // differed earlier.
   int announce_if_ranks_may_differ() const {
-    bool const may = why_ == reason::whole_vectors || why_ == reason::operation || why_ == reason::gaps;
-    return may && may_wait_ && ranks() > 1 ? announce() : MPI_SUCCESS;
+    bool const may = why_ == reason::whole_vectors || why_ == reason::operation || why_ == reason::gaps ||
+                     why_ == reason::own_operation;
+    return may && ranks() > 1 ? announce() : MPI_SUCCESS;
   }
   // What the MPI has returned.
   int noted(int code) const {
@@ -178,6 +180,7 @@ class starting : public call {
   int pass(Arguments... arguments) const {
     count_passed();
     if (refused()) return refuse();
+    if (int const code = announce_if_ranks_may_differ(); code != MPI_SUCCESS) return code;
     return noted(mpi_(arguments..., request_));
   }
   template <class Work>

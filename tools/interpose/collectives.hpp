@@ -31,6 +31,8 @@ tutti::options const& as_long_as_it_takes();
 // Waits until all ranks have announced the same call, of so many bytes, that tutti does not carry out. To ranks that make another call
 // it is an all_reduce of `what.type` with `what.operation`.
 void announce(communicator& comm, tutti::detail::call_names const& what, std::size_t bytes);
+// The same without waiting. `what.type` must outlive the work.
+tutti::work start_announcing(communicator& comm, tutti::detail::call_names const& what, std::size_t bytes);
 
 // Arguments and errors are those of the collectives in tutti/collective. Comm is a communicator, or asynchronous.
 template <class Comm>

@@ -54,8 +54,8 @@ int release(void* state) {
 }
 int cancel(void*, int) { return MPI_SUCCESS; }  // a collective cannot be cancelled
 
-// Ends a call, and the life of `p` if its request has been freed.
-void finish(pending* p) {
+// Ends a call, and the life of `p` if its request has been freed or there is none. Returns the error that no request tells.
+int finish(pending* p) {
   try {
     p->work.wait();
     p->kept->deliver();
@@ -64,20 +64,27 @@ void finish(pending* p) {
   }
   p->kept.reset();
   owe_progress();
-  PMPI_Grequest_complete(p->request);
+  bool const has_request = p->request != MPI_REQUEST_NULL;
+  int const untold = has_request ? MPI_SUCCESS : p->code;
+  if (has_request) PMPI_Grequest_complete(p->request);
   drop(p);
+  return untold;
 }
 
 // Drives started calls, and completes the requests of those that have ended. Returns whether there was progress.
 bool work_off() {
   bool const moved = tutti::detail::progress_list::help() == tutti::detail::progress::moved;
-  std::lock_guard const lock(changes);
-  std::erase_if(list, [](pending* p) {
-    if (!p->work.done()) return false;
-    finish(p);
-    return true;
-  });
-  list_size = list.size();
+  int untold = MPI_SUCCESS;
+  {
+    std::lock_guard const lock(changes);
+    std::erase_if(list, [&](pending* p) {
+      if (!p->work.done()) return false;
+      if (int const code = finish(p); code != MPI_SUCCESS) untold = code;
+      return true;
+    });
+    list_size = list.size();
+  }
+  if (untold != MPI_SUCCESS) PMPI_Comm_call_errhandler(MPI_COMM_WORLD, untold);
   return moved;
 }
 
@@ -123,6 +130,13 @@ MPI_Request add(std::unique_ptr<pending> started) {
   list_size = list.size();
   if (!mover) mover.emplace();
   return out;
+}
+
+void add_without_request(std::unique_ptr<pending> started) {
+  std::lock_guard const lock(changes);
+  started->owners = 1;
+  list.push_back(started.release());
+  list_size = list.size();
 }
 
 void end_requests() {

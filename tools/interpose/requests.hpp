@@ -30,6 +30,9 @@ struct pending {
 // program may wait in the MPI for something else.
 MPI_Request add(std::unique_ptr<pending> started);
 
+// For a call that the program does not wait for: its error goes to the handler of MPI_COMM_WORLD.
+void add_without_request(std::unique_ptr<pending> started);
+
 // Called before MPI is finalized.
 void end_requests();
 
