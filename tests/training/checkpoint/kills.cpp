@@ -127,6 +127,24 @@ TEST_CASE("a crash of the machine can neither take away the folder of checkpoint
   CHECK_MESSAGE(contains(calls, "ufu"), calls);
 }
 
+TEST_CASE("a disk that is full when only the manifest is left to write keeps nothing of the checkpoint") {
+  temporary_folder const at;
+  CHECK_NOTHROW(run_local(2, [&](auto& comm) {
+    training::checkpoints saved(at.path());
+    save_step(comm, saved, 1);
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit const small{1000, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    double weight = 1;
+    std::vector const state{training::replicated(std::string(1000, 'x'), weight)};
+    expect_error(error_of([&] { return saved.save(comm, 2, state), 0; }), error_code::system,
+                 "rank 0: cannot write " + at.path().string() + "/checkpoint-000002/manifest.new: File too large");
+    barrier(comm);  // rank 0 has removed what was written
+    expect(std::filesystem::is_empty(at.path() / "checkpoint-000002"), "files of an unfinished checkpoint are left");
+    expect(load_step(comm, saved).step == 1, "an older checkpoint is lost");
+  }));
+}
+
 TEST_CASE("a full disk is an error on all ranks, and older checkpoints remain") {
   temporary_folder const at;
   CHECK_NOTHROW(run_local(3, [&](auto& comm) {

@@ -33,7 +33,7 @@ class checkpoint_folder {
   // has another name meanwhile may have left its checkpoint.
   [[gnu::cold]] std::uint64_t begin();
   // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay. Throws if a shard has been
-  // removed meanwhile.
+  // removed meanwhile. If the checkpoint cannot be completed, its files are removed.
   [[gnu::cold]] void finish(std::uint64_t number, manifest const& contents, int keep);
   // Removes the files of a checkpoint; whenever this is interrupted, it is either intact or does not exist. Its folder keeps the number
   // taken until there is a higher one.
@@ -57,6 +57,7 @@ class checkpoint_folder {
   std::vector<std::uint64_t> numbers(std::string_view suffix = {}) const;  // of all folders, the newest first
   std::string aside_of(std::uint64_t number) const;  // the folder under the name that it has before it is removed
   bool restore_if_finished(std::uint64_t number) const;
+  void complete(std::uint64_t number, manifest const& contents) const;
   void expect_shard(std::uint64_t number, std::size_t shard) const;
   void remove(std::uint64_t number) const noexcept;
 

@@ -139,6 +139,18 @@ TUTTI_INLINE bool checkpoint_folder::restore_if_finished(std::uint64_t number) c
 }
 
 TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const& contents, int keep) {
+  try {
+    complete(number, contents);
+  } catch (...) {
+    remove_files(number);
+    throw;
+  }
+  int newer = 0;
+  for (std::uint64_t const one : list())
+    if (!refused_.contains(one) && ++newer > keep) remove(one);
+}
+
+TUTTI_INLINE void checkpoint_folder::complete(std::uint64_t number, manifest const& contents) const {
   std::string const text = contents.text();
   if (text.size() > max_file_bytes)
     throw error(
@@ -150,20 +162,15 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
   write_durably(path_of(number), manifest_name, parts);
   for (std::size_t s = 0; s < contents.shards.size(); ++s) expect_shard(number, s);
   flush_folder(path_);
-  int newer = 0;
-  for (std::uint64_t const one : list())
-    if (!refused_.contains(one) && ++newer > keep) remove(one);
 }
 
 // begin() of another job takes a checkpoint that has no manifest yet for one that was never finished. It may also have another name for
 // a moment.
 TUTTI_INLINE void checkpoint_folder::expect_shard(std::uint64_t number, std::size_t shard) const {
   std::string const path = join({path_of(number), "/", shard_name(shard)});
-  if (::access(path.c_str(), F_OK) == 0) return;
-  int const reason = errno;
-  remove_files(number);
-  throw_system(join({path, " is gone, although it has just been written"}),
-               "let only one job at a time save to this folder: another one seems to have removed the file", reason);
+  if (::access(path.c_str(), F_OK) != 0)
+    throw_system(join({path, " is gone, although it has just been written"}),
+                 "let only one job at a time save to this folder: another one seems to have removed the file");
 }
 
 TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept try {
