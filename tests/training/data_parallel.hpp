@@ -504,13 +504,16 @@ void check_throwing_hook(Comm& comm, bool later, int concurrent, bool by_priorit
   }
 }
 
-// The program throws on one rank while gradients are being reduced, and others wait for it.
-template <class Comm>
-void check_exception_in_step(Comm& comm, bool by_priority = false) {
+// The program throws on one rank while gradients are being reduced, and others wait for it. Their errors name the lines of the
+// program, not those of the library.
+template <class Comm, class Hook = training::average>
+void check_exception_in_step(Comm& comm, bool by_priority = false, Hook const& hook = {}) {
   std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
+  auto another = comm.split(0).value();
   auto const pass = [&] {
     training::data_parallel model(comm, parameters,
-                                  {.buckets = {.bytes = 1, .first_bytes = 1}, .by_priority = by_priority});
+                                  {.buckets = {.bytes = 1, .first_bytes = 1}, .by_priority = by_priority}, hook);
+    barrier(another);  // no rank fails while others still make the model
     if (comm.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     model.ready(2);
     if (comm.rank() == 0) throw std::runtime_error("the program has failed");
@@ -524,6 +527,7 @@ void check_exception_in_step(Comm& comm, bool by_priority = false) {
   } catch (error const& e) {
     // If the others were late enough, rank 0 waited for them.
     expect(comm.rank() != 0 && (e.code() == error_code::revoked || e.code() == error_code::rank_left), "another error");
+    expect(contains(e, "data_parallel.hpp:") && !contains(e, "tutti/training/"), e.what());
   } catch (std::runtime_error const&) {
     expect(comm.rank() == 0, "an exception on another rank");
   }

@@ -56,6 +56,13 @@ TEST_CASE("a step that fails on one rank ends on all over loopback") {
               run_threads(ranks, [&](auto& comm) { check_throwing_hook(comm, later, concurrent, by_priority); }));
     for (bool const by_priority : {false, true})
       CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_exception_in_step(comm, by_priority); }));
+    using namespace tutti::training;
+    auto const check_with = [&](auto const& hook) {
+      CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_exception_in_step(comm, false, hook); }));
+    };
+    check_with(cast_to<bfloat16>{});
+    check_with(error_feedback(one_bit_signs{}));
+    check_with(power_sgd());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <source_location>
 #include <span>
 
 #include "tutti/call/communicator.hpp"
@@ -31,6 +32,8 @@ struct bucket {
   std::span<T> gradients{};
   // Of which the gradients consist, in this order. With data_parallel_options::adapt, there may be a few elements between them.
   std::span<bucket_part<T> const> parts{};
+  // The program's call in which the hook is called. A hook passes it to the calls that it starts, so that their errors name it.
+  std::source_location where{};
 };
 
 // How a bucket is reduced. A hook starts calls on the communicator, the same on all ranks, and returns the work after
@@ -38,7 +41,7 @@ struct bucket {
 // all buckets, and is called for them in the same order on all ranks: that of their index, except by priority.
 //
 //   auto const sum = [](tutti::training::bucket<float> const& some, auto& comm) {
-//     return tutti::all_reduce(tutti::async(comm), some.gradients, tutti::sum{});
+//     return tutti::all_reduce(tutti::async(comm), some.gradients, tutti::sum{}, {}, some.where);
 //   };
 template <class Hook, class T, class Transport>
 concept bucket_hook = requires(Hook& hook, bucket<T> const& some, communicator<Transport>& comm) {
@@ -66,7 +69,7 @@ struct average {
 
   template <class T, class Transport>
   work operator()(bucket<T> const& some, communicator<Transport>& comm) const {
-    return all_reduce(async(comm), some.gradients, mean{}, options);
+    return all_reduce(async(comm), some.gradients, mean{}, options, some.where);
   }
 };
 

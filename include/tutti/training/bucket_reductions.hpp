@@ -74,7 +74,7 @@ class bucket_reductions {
     auto const begin = clock::now();
     if (pass_begin_ == clock::time_point()) pass_begin_ = begin;
     while (pass.next_is_full()) pass.take_next();
-    start_some();
+    start_some(where);
     statistics.driven += clock::now() - begin;
   }
   void expect_complete(std::string_view call, std::source_location where) const {
@@ -86,23 +86,23 @@ class bucket_reductions {
     auto const begin = clock::now();
     std::size_t const bucket = gradients_.plan().places[parameter].bucket;
     end_pass(where);
-    start_until([&] { return turns_.has_begun(bucket); });
+    start_until([&] { return turns_.has_begun(bucket); }, where);
     in_flight_.wait_for(turns_.turn(bucket));
     learn_used();
-    clear_unused(bucket);
+    clear_unused(bucket, where);
     statistics.buckets[bucket].awaited += clock::now() - begin;
-    start_some();
+    start_some(where);
     statistics.waited += clock::now() - begin;
   }
   // The same for all.
   void wait_for_all(std::source_location where) {
     auto const begin = clock::now();
     end_pass(where);
-    start_until([&] { return turns_.all_begun(); });
+    start_until([&] { return turns_.all_begun(); }, where);
     in_flight_.wait(agreement_, begin, statistics);
     in_flight_.count(statistics);
     learn_used();
-    for (std::size_t b = 0; b < cleared_.size(); ++b) clear_unused(b);
+    for (std::size_t b = 0; b < cleared_.size(); ++b) clear_unused(b, where);
     statistics.passes += clock::now() - (pass_begin_ == clock::time_point() ? begin : pass_begin_);
   }
 
@@ -133,41 +133,41 @@ class bucket_reductions {
     for (std::size_t i = 0; i < gradients_.size(); ++i)
       if (pass.used()[i] == 0) std::ranges::fill(gradients_.of_parameter(i), T{});
     pass.end();
-    start_some();
+    start_some(where);
     in_flight_.expect_started();
     if (find_unused_) agreement_ = all_reduce(async(turns_.communicator_of_uses()), pass.used(), max{}, {}, where);
-    if constexpr (training::hook_of_two_rounds<Hook, T, Transport>) start_second_rounds();
+    if constexpr (training::hook_of_two_rounds<Hook, T, Transport>) start_second_rounds(where);
   }
   // Starts the reductions whose turn has come, and drives those in flight.
-  void start_some() {
+  void start_some(std::source_location where) {
     bool started = true;
     while (std::exchange(started, false)) {
       if (!has_progress_thread(turns_.communicator_of_uses())) in_flight_.drive(turns_.communicators());
-      in_flight_.attempt([&] { started = start_next(); });
+      in_flight_.attempt([&] { started = start_next(where); });
     }
   }
   // Once the pass has ended: starts reductions until there are enough.
   template <class Enough>
-  void start_until(Enough const& enough) {
+  void start_until(Enough const& enough, std::source_location where) {
     while (!enough()) {
       in_flight_.expect_started();
-      if (!start_next()) turns_.wait(in_flight_);
+      if (!start_next(where)) turns_.wait(in_flight_);
     }
     in_flight_.expect_started();
   }
-  bool start_next() {
-    auto const bucket = turns_.next(pass.taken(), in_flight_);
+  bool start_next(std::source_location where) {
+    auto const bucket = turns_.next(pass.taken(), in_flight_, where);
     if (!bucket) return false;
-    auto const some = gradients_.of_bucket(*bucket);
+    auto const some = gradients_.of_bucket(*bucket, where);
     statistics.message_bytes += training::message_bytes(hook, some);
     in_flight_.start(*bucket, [&] { return hook(some, turns_.communicator_of(*bucket)); });
     return true;
   }
-  void start_second_rounds() {
-    start_until([&] { return turns_.all_begun(); });
+  void start_second_rounds(std::source_location where) {
+    start_until([&] { return turns_.all_begun(); }, where);
     for (std::size_t const b : turns_.preferred())
       in_flight_.continue_after(
-          turns_.turn(b), [&] { return hook.second_round(gradients_.of_bucket(b), turns_.communicator_of(b)); },
+          turns_.turn(b), [&] { return hook.second_round(gradients_.of_bucket(b, where), turns_.communicator_of(b)); },
           statistics);
   }
   void learn_used() {
@@ -177,13 +177,13 @@ class bucket_reductions {
     knows_used_ = true;
   }
   // Of a bucket that is reduced, once in a step: a parameter that no rank has used has a gradient of zero, whatever a hook has sent.
-  void clear_unused(std::size_t bucket) {
+  void clear_unused(std::size_t bucket, std::source_location where) {
     if (!find_unused_ || std::exchange(cleared_[bucket], true)) return;
-    auto const some = gradients_.of_bucket(bucket);
+    auto const some = gradients_.of_bucket(bucket, where);
     std::vector<training::bucket_part<T>> unused;
     std::ranges::copy_if(some.parts, std::back_inserter(unused), [&](auto& part) { return used[part.parameter] == 0; });
     if constexpr (training::hook_that_takes_back<Hook, T>)
-      if (!unused.empty()) hook.take_back({some.index, some.gradients, unused});
+      if (!unused.empty()) hook.take_back({some.index, some.gradients, unused, where});
     for (auto const& part : unused) std::ranges::fill(part.gradient, T{});
   }
   // Waits until nothing is in flight, whether or not it succeeds.

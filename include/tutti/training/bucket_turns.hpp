@@ -97,13 +97,13 @@ class bucket_turns {
   std::span<std::size_t const> preferred() const noexcept { return order_.preferred(); }
 
   // The bucket that this rank begins now, if there is one. The first `full` of the plan are full here.
-  std::optional<std::size_t> next(std::size_t full, buckets_in_flight const& flight) {
+  std::optional<std::size_t> next(std::size_t full, buckets_in_flight const& flight, std::source_location where) {
     if (!voting_) {
       if (!order_.has(full)) return {};
       if (!by_priority() || order_.left() == 1) return order_.take(full);
       if (order_.taken() >= most_ && !flight.done(order_.taken() - most_)) return {};
       full_ = {full};
-      vote_ = all_reduce(async(*votes_), full_, min{});
+      vote_ = all_reduce(async(*votes_), full_, min{}, {}, where);
       voting_ = true;
     }
     vote_.advance();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -46,9 +47,10 @@ class gradient_array {
     auto const& place = plan_.places.at(parameter);
     return all().subspan(place.begin, place.count);
   }
-  training::bucket<T> of_bucket(std::size_t index) {
+  // `where`: the program's call that needs it.
+  training::bucket<T> of_bucket(std::size_t index, std::source_location where) {
     auto const& bucket = plan_.buckets[index];
-    return {index, all().subspan(bucket.begin, bucket.count), parts_[index]};
+    return {index, all().subspan(bucket.begin, bucket.count), parts_[index], where};
   }
 
  private:

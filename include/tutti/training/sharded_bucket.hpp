@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <source_location>
 #include <span>
 
 #include "tutti/call/communicator.hpp"
@@ -24,6 +25,7 @@ struct sharded_bucket {
   std::span<T> gradients{};               // of this rank
   std::span<std::size_t const> counts{};  // elements of each rank's part: adjacent, in rank order
   std::span<T> part{};                    // for the mean of this rank's part; may lie at its place in `gradients`
+  std::source_location where{};           // as in bucket
 };
 
 // As bucket_hook, but only this rank's part is wanted: the work that it returns leaves the mean in `part`.
@@ -39,7 +41,7 @@ struct average_shards {
 
   template <class T, class Transport>
   work operator()(sharded_bucket<T> const& some, communicator<Transport>& comm) const {
-    return reduce_scatter_v(async(comm), some.gradients, some.part, some.counts, mean{}, options);
+    return reduce_scatter_v(async(comm), some.gradients, some.part, some.counts, mean{}, options, some.where);
   }
 };
 

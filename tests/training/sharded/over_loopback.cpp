@@ -76,6 +76,11 @@ TEST_CASE("a sharded step that fails on one rank ends on all over loopback") {
       CAPTURE(stage);
       CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_throwing_sharded_hook(comm, stage); }));
     }
+  auto const check_place_with = [](auto const& hook) {
+    CHECK_NOTHROW(run_threads(3, [&](auto& comm) { check_place_of_reductions(comm, hook); }));
+  };
+  check_place_with(training::average_shards{});
+  check_place_with(training::cast_to<bfloat16>{});
 }
 
 TEST_CASE("a rank that leaves during a sharded step is named over loopback") {

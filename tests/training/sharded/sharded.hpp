@@ -702,6 +702,30 @@ void check_sharded_loss(Comm& comm, int stage, bool forward, error_code expected
   expect(thrown.peer() == 1, "the error has another peer");
 }
 
+// The program throws on one rank while others wait for its gradients. Their errors name the lines of the program, not those of the
+// library.
+template <class Comm, class Hook>
+void check_place_of_reductions(Comm& comm, Hook const& hook) {
+  std::vector<std::vector<float>> parameters(2, std::vector<float>(100));
+  auto another = comm.split(0).value();
+  try {
+    training::sharded_data_parallel model(comm, parameters, training::sgd{}, {.units = {1, 1}}, hook);
+    barrier(another);  // no rank fails while others still make the model
+    for (std::size_t const i : {1u, 0u}) {
+      std::ranges::fill(model.gradient(i), 1.0f);
+      model.ready(i);
+      if (comm.rank() == 0) throw std::runtime_error("the program has failed");
+    }
+    model.step();
+    expect(false, "nothing was thrown");
+  } catch (error const& e) {
+    expect_error(e, error_code::revoked, "the model that it trains is destroyed in a step");
+    expect(contains(e, "sharded/sharded.hpp:") && !contains(e, "tutti/training/"), e.what());
+  } catch (std::runtime_error const&) {
+    expect(comm.rank() == 0, "an exception on another rank");
+  }
+}
+
 // A hook that throws on one rank ends the step on all.
 template <class Comm>
 void check_throwing_sharded_hook(Comm& comm, int stage) {

@@ -39,7 +39,7 @@ class cast_to {
   work operator()(bucket<T> const& some, communicator<Transport>& comm) {
     if (comm.size() == 1) return {};
     std::vector<Narrow>& sent = narrowed(some.index, some.gradients);
-    return all_reduce(async(comm), sent, mean{}, {.algorithm = algorithm_id::two_shot})
+    return all_reduce(async(comm), sent, mean{}, {.algorithm = algorithm_id::two_shot}, some.where)
         .then([from = std::span<Narrow const>(sent), to = some.gradients] {
           tutti::detail::convert_array(from.data(), to.data(), from.size());
         });
@@ -53,7 +53,8 @@ class cast_to {
     std::size_t begin = 0;
     for (int r = 0; r < comm.rank(); ++r) begin += some.counts[static_cast<std::size_t>(r)];
     std::span<Narrow> const mine = std::span(sent).subspan(begin, some.part.size());
-    return reduce_scatter_v(async(comm), sent, mine, some.counts, mean{}, {.algorithm = algorithm_id::one_shot})
+    return reduce_scatter_v(async(comm), sent, mine, some.counts, mean{}, {.algorithm = algorithm_id::one_shot},
+                            some.where)
         .then([&sent, mine, to = some.part] {
           tutti::detail::convert_array(mine.data(), to.data(), mine.size());
           std::vector<Narrow>().swap(sent);

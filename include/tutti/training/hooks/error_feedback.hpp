@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <deque>
+#include <source_location>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,7 +51,7 @@ class error_feedback {
     its.all.resize(bytes * static_cast<std::size_t>(comm.size()));
     its.decoded.resize(n);
     for (auto const& part : some.parts) {
-      auto const& residual = residual_of(part, comm.rank());
+      auto const& residual = residual_of(part, comm.rank(), some.where);
       for (std::size_t i = 0; i < residual.size(); ++i) part.gradient[i] += residual[i];
     }
     codec_.encode(some.gradients, its.mine.data());
@@ -61,7 +62,7 @@ class error_feedback {
       for (std::size_t i = 0; i < residual.size(); ++i)
         residual[i] = tutti::detail::finite_or_zero(part.gradient[i] - sent[i]);
     }
-    return all_gather(async(comm), its.mine, its.all).then([this, &its, some, ranks = comm.size()] {
+    return all_gather(async(comm), its.mine, its.all, {}, some.where).then([this, &its, some, ranks = comm.size()] {
       add_up(its, some, ranks);
     });
   }
@@ -96,7 +97,7 @@ class error_feedback {
     std::vector<float> decoded{};
   };
 
-  std::vector<float>& residual_of(bucket_part<float> const& part, int rank) {
+  std::vector<float>& residual_of(bucket_part<float> const& part, int rank, std::source_location where) {
     if (residuals_.size() <= part.parameter) residuals_.resize(part.parameter + 1);
     std::vector<float>& out = residuals_[part.parameter];
     if (out.empty()) out.resize(part.gradient.size());
@@ -104,7 +105,7 @@ class error_feedback {
       tutti::detail::refuse(rank,
                             tutti::detail::join({"the residual of parameter ", part.parameter, " has ", out.size(),
                                                  " values, but its gradient has ", part.gradient.size()}),
-                            "restore residuals of the same parameters", {});
+                            "restore residuals of the same parameters", where);
     return out;
   }
   static std::span<float const> part_of(std::span<float const> decoded, bucket_part<float> const& part,

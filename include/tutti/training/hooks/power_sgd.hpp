@@ -62,14 +62,14 @@ class power_sgd {
     static_assert(std::same_as<T, float>,
                   "power_sgd compresses gradients of type float; use another hook for other types");
     if (comm.size() == 1) return {};
-    return all_reduce(async(comm), first_message(some, comm.rank()), mean{});
+    return all_reduce(async(comm), first_message(some, comm.rank()), mean{}, {}, some.where);
   }
   template <class Transport>
   work second_round(bucket<float> const& some, communicator<Transport>& comm) {
     if (comm.size() == 1) return {};
     std::span<float> const message = second_message(some);
     if (message.empty()) return {};
-    return all_reduce(async(comm), message, mean{}).then([this, some] { write_means(some); });
+    return all_reduce(async(comm), message, mean{}, {}, some.where).then([this, some] { write_means(some); });
   }
   void take_back(bucket<float> const& unused);
   std::size_t message_bytes(bucket<float> const& some) const;
@@ -98,7 +98,7 @@ class power_sgd {
   template <class F>
   void for_each_part(bucket<float> const& some, F&& f);
 
-  matrix_state& state_of(bucket_part<float> const& part, int rank);
+  matrix_state& state_of(bucket_part<float> const& part, int rank, std::source_location where);
   // What the calls reduce. The second also writes the means that the first has brought.
   std::span<float> first_message(bucket<float> const& some, int rank);
   std::span<float> second_message(bucket<float> const& some);

@@ -55,7 +55,8 @@ void power_sgd::for_each_part(bucket<float> const& some, F&& f) {
   }
 }
 
-TUTTI_INLINE power_sgd::matrix_state& power_sgd::state_of(bucket_part<float> const& part, int rank) {
+TUTTI_INLINE power_sgd::matrix_state& power_sgd::state_of(bucket_part<float> const& part, int rank,
+                                                          std::source_location where) {
   matrix_state& out = matrices_[part.parameter];
   std::size_t const elements = part.gradient.size(), numbers = message_of(part).second;
   if (out == matrix_state{}) out = {std::vector<float>(elements), std::vector<float>(numbers)};
@@ -64,7 +65,7 @@ TUTTI_INLINE power_sgd::matrix_state& power_sgd::state_of(bucket_part<float> con
         rank,
         tutti::detail::join({"the state of parameter ", part.parameter, " has a residual of ", out.residual.size(),
                              " values and a q of ", out.q.size(), ", not of ", elements, " and ", numbers}),
-        "restore the state of the same parameters and the same rank of power_sgd", {});
+        "restore the state of the same parameters and the same rank of power_sgd", where);
   return out;
 }
 
@@ -82,7 +83,7 @@ TUTTI_INLINE std::span<float> power_sgd::first_message(bucket<float> const& some
       std::ranges::copy(part.gradient, p.begin());
       return;
     }
-    matrix_state& s = state_of(part, rank);
+    matrix_state& s = state_of(part, rank, some.where);
     for (std::size_t i = 0; i < s.residual.size(); ++i) s.residual[i] += part.gradient[i];
     tutti::detail::orthonormalise(s.q, options_.rank, options_.seed + 2 * part.parameter);
     tutti::detail::multiply(s.residual, {options_.rank, p, s.q});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -55,12 +56,13 @@ class sharded_gradients {
     zero_ = !is_whole_;
   }
 
-  // What a hook gets. Of several passes, the first leaves its mean where the sum belongs, if that has the same type.
-  training::sharded_bucket<T> to_reduce(std::size_t bucket) {
+  // What a hook gets, in the program's call at `where`. Of several passes, the first leaves its mean where the sum belongs, if that has the same type.
+  training::sharded_bucket<T> to_reduce(std::size_t bucket, std::source_location where) {
     return {.index = bucket,
             .gradients = of_bucket(bucket),
             .counts = shards_.counts[bucket],
-            .part = place_of_mean(bucket)};
+            .part = place_of_mean(bucket),
+            .where = where};
   }
   // Its mean is complete.
   void settle(std::size_t bucket) {

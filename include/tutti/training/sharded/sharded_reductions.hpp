@@ -96,7 +96,7 @@ class sharded_reductions {
     pass.report(index, where);
     if (pass.accumulates()) return;
     auto const begin = clock::now();
-    while (pass.next_is_full()) start(pass.take_next(), seen);
+    while (pass.next_is_full()) start(pass.take_next(), seen, where);
     if (!has_progress_thread(comm_)) in_flight_.drive(1);
     while (settled_ < in_flight_.started() && in_flight_.done(settled_)) settle();
     seen.driven += clock::now() - begin;
@@ -116,7 +116,7 @@ class sharded_reductions {
     while (!pass.all_taken()) {
       for (std::size_t const i : plan_.buckets[pass.taken()].parameters)
         if (pass.used()[i] == 0) std::ranges::fill(of_parameter(i, false), T{});
-      start(pass.take_next(), seen);
+      start(pass.take_next(), seen, where);
     }
     in_flight_.expect_started();
     if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass.used(), max{}, {}, where);
@@ -171,8 +171,8 @@ class sharded_reductions {
     parameters_.abandon();
   }
   std::size_t bucket_of(std::size_t parameter) const { return plan_.places[parameter].bucket; }
-  void start(std::size_t bucket, training::training_statistics& seen) {
-    auto const some = gradients.to_reduce(bucket);
+  void start(std::size_t bucket, training::training_statistics& seen, std::source_location where) {
+    auto const some = gradients.to_reduce(bucket, where);
     seen.message_bytes += training::message_bytes(hook, some);
     in_flight_.start(bucket, [&] { return hook(some, comm_); });
   }
