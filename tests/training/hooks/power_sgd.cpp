@@ -199,6 +199,20 @@ void check_low_rank_nan(Comm& comm) {
   expect(std::abs(model.gradient(0)[7] - 1) < 1e-3f || comm.size() == 1, "a mean after a NaN");
 }
 
+// What overflows when it is taken back, of a parameter that no rank has used, does not stay.
+template <class Comm>
+void check_low_rank_overflow(Comm& comm) {
+  low_rank_model some;
+  training::data_parallel model(comm, some.parameters, {.find_unused = true}, power_sgd({.rank = 2}));
+  std::vector<power_sgd::matrix_state> state(some.parameters.size());
+  state[5] = {std::vector<float>(400, std::numeric_limits<float>::max()), std::vector<float>(40)};
+  model.hook().restore(state);
+  low_rank_step(model, [](std::size_t, std::size_t) { return 1.0f; }, [](std::size_t i) { return i != 5; });
+  if (comm.size() > 1)
+    expect(std::ranges::all_of(model.hook().state()[5].residual, [](float x) { return std::isfinite(x); }),
+           "a residual is no number");
+}
+
 }  // namespace
 
 TEST_CASE("products of narrow matrices lose nothing for good") {
@@ -207,6 +221,7 @@ TEST_CASE("products of narrow matrices lose nothing for good") {
     check_low_rank_loses_nothing(comm, {.buckets = {.bytes = 2000, .first_bytes = 600}, .concurrent = 2});
     check_low_rank_loses_nothing(comm, {.find_unused = true, .progress_thread = true});
     check_low_rank_nan(comm);
+    check_low_rank_overflow(comm);
   };
   for (int const ranks : ranks_to_test({1, 2, 3, 4, 8})) {
     CAPTURE(ranks);

@@ -37,7 +37,8 @@ TUTTI_INLINE void power_sgd::take_back(bucket<float> const& unused) {
   for (auto const& part : unused.parts) {
     if (part.parameter >= matrices_.size()) continue;  // a single rank sends nothing
     auto& residual = matrices_[part.parameter].residual;
-    for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += part.gradient[i];
+    for (std::size_t i = 0; i < residual.size(); ++i)
+      residual[i] = tutti::detail::finite_or_zero(residual[i] + part.gradient[i]);
   }
 }
 
