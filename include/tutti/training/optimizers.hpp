@@ -16,8 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/communicator.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/training/gradient_norm.hpp"
@@ -32,6 +30,13 @@ namespace detail {
 [[noreturn, gnu::cold]] void refuse_epsilon(double value, std::source_location where);
 // Throws bad_argument unless steps may multiply gradients by this.
 [[gnu::cold]] void expect_scale(double scale, std::source_location where);
+// Throws bad_argument unless the model of a step has as many parameters as its optimiser.
+[[gnu::cold]] void expect_parameters(std::size_t of_model, std::size_t own, std::source_location where);
+// Throw bad_argument for a gradient that is not that of a parameter, which has `own` elements if it is one of `parameters`; and for a
+// second update of a parameter in step `steps`.
+[[noreturn, gnu::cold]] void refuse_gradient(std::size_t parameter, std::size_t elements, std::size_t parameters,
+                                             std::size_t own, std::source_location where);
+[[noreturn, gnu::cold]] void refuse_update(std::size_t parameter, std::uint64_t steps, std::source_location where);
 
 inline constexpr double no_limit = std::numeric_limits<double>::infinity();  // every number is below it
 
@@ -187,7 +192,7 @@ class optimizer {
         "this model has an optimiser of its own, because each rank holds only a part of the gradients; pass the rule "
         "to the model, and call model.step()");
     tutti::detail::expect_means(model, "step()", where);
-    if constexpr (requires { model.size(); }) expect_parameters(model.size(), where);
+    if constexpr (requires { model.size(); }) tutti::detail::expect_parameters(model.size(), parameters_.size(), where);
     for (std::size_t i = 0; i < parameters_.size(); ++i) expect_elements(i, model.gradient(i).size(), where);
     T const factor = static_cast<T>(scale);
     expect_step(factor, where);
@@ -212,7 +217,8 @@ class optimizer {
               std::source_location where = std::source_location::current()) {
     expect_elements(parameter, gradient.size(), where);
     tutti::detail::expect_scale(scale, where);
-    if (std::exchange(updated_[parameter], std::uint8_t{1}) != 0) refuse_update(parameter, where);
+    if (std::exchange(updated_[parameter], std::uint8_t{1}) != 0)
+      tutti::detail::refuse_update(parameter, steps_, where);
     if (scale == 0) return;
     std::array<T*, arrays> state{};
     for (std::size_t k = 0; k < arrays; ++k) state[k] = state_.data() + k * elements_ + begins_[parameter];
@@ -241,33 +247,12 @@ class optimizer {
 
  private:
   static constexpr std::size_t arrays = Rule::state.size();
-  static constexpr std::string_view same_list = "make the optimiser of the parameters of the model, in the same order";
 
-  void expect_parameters(std::size_t of_model, std::source_location where) const {
-    if (of_model != parameters_.size())
-      tutti::detail::refuse(
-          -1,
-          tutti::detail::join({"the model has ", of_model, " parameters, but its optimiser has ", parameters_.size()}),
-          same_list, where);
-  }
-  [[noreturn, gnu::cold]] void refuse_update(std::size_t parameter, std::source_location where) const {
-    tutti::detail::refuse(-1,
-                          tutti::detail::join({"parameter ", parameter, " was updated ",
-                                               steps_ == 0 ? "before the first step" : "twice in one step"}),
-                          "call begin_step() at the start of every step, and then update() once for each parameter",
-                          where);
-  }
   void expect_elements(std::size_t parameter, std::size_t elements, std::source_location where) const {
-    if (parameter >= parameters_.size())
-      tutti::detail::refuse(-1,
-                            tutti::detail::join({"there is no parameter ", parameter, ", only ", parameters_.size(),
-                                                 " parameters, numbered from 0"}),
-                            same_list, where);
-    if (elements != parameters_[parameter].size())
-      tutti::detail::refuse(-1,
-                            tutti::detail::join({"parameter ", parameter, " has ", parameters_[parameter].size(),
-                                                 " elements, but its gradient has ", elements}),
-                            same_list, where);
+    bool const exists = parameter < parameters_.size();
+    if (!exists || elements != parameters_[parameter].size())
+      tutti::detail::refuse_gradient(parameter, elements, parameters_.size(),
+                                     exists ? parameters_[parameter].size() : 0, where);
   }
   // g++ -O3 and clang -O2 vectorise this loop.
   template <class Step, std::size_t... K>

@@ -4,6 +4,7 @@
 
 #include "tutti/call/refuse.hpp"
 #include "tutti/core/config.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/training/optimizers.hpp"
 
 namespace tutti::detail {
@@ -25,6 +26,28 @@ TUTTI_INLINE void expect_scale(double scale, std::source_location where) {
     refuse(-1, join({"a step is to multiply gradients by ", scale}),
            "pass a finite number, or 0 to skip the step; the norm of gradients that overflow is no finite number",
            where);
+}
+
+inline constexpr std::string_view same_list = "make the optimiser of the parameters of the model, in the same order";
+
+TUTTI_INLINE void expect_parameters(std::size_t of_model, std::size_t own, std::source_location where) {
+  if (of_model != own)
+    refuse(-1, join({"the model has ", of_model, " parameters, but its optimiser has ", own}), same_list, where);
+}
+
+TUTTI_INLINE void refuse_gradient(std::size_t parameter, std::size_t elements, std::size_t parameters, std::size_t own,
+                                  std::source_location where) {
+  if (parameter >= parameters)
+    refuse(-1, join({"there is no parameter ", parameter, ", only ", parameters, " parameters, numbered from 0"}),
+           same_list, where);
+  refuse(-1, join({"parameter ", parameter, " has ", own, " elements, but its gradient has ", elements}), same_list,
+         where);
+}
+
+TUTTI_INLINE void refuse_update(std::size_t parameter, std::uint64_t steps, std::source_location where) {
+  refuse(-1,
+         join({"parameter ", parameter, " was updated ", steps == 0 ? "before the first step" : "twice in one step"}),
+         "call begin_step() at the start of every step, and then update() once for each parameter", where);
 }
 
 }  // namespace tutti::detail
