@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mpi.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "program.hpp"
@@ -59,7 +60,7 @@ void check(MPI_Comm comm, bool commutes, std::size_t size) {
   MPI_Op_free(&op);
 }
 
-// Ranks may share cores, so those of MPI_Allreduce do not all do the same work.
+// If ranks share cores, those of MPI_Allreduce do not all do the same work.
 void check_work(MPI_Comm comm, int count) {
   int const ranks = size_of(comm);
   MPI_Op op = MPI_OP_NULL;
@@ -70,7 +71,8 @@ void check_work(MPI_Comm comm, int count) {
   MPI_Allreduce(in.data(), out.data(), count, MPI_INT, op, comm);
   int all = 0;
   MPI_Allreduce(&appended, &all, 1, MPI_INT, MPI_SUM, comm);
-  if (ranks > 2) expect(all, ranks - 1, "times that the operation was called on " + std::to_string(ranks) + " ranks");
+  if (ranks > 2 && size_of(MPI_COMM_WORLD) > ::sysconf(_SC_NPROCESSORS_ONLN))
+    expect(all, ranks - 1, "times that the operation was called on " + std::to_string(ranks) + " ranks");
   MPI_Op_free(&op);
 }
 

@@ -13,9 +13,9 @@ namespace interpose {
 
 // Combines in rank order, whether the operation commutes or not. The standard lets an MPI pass the operation any part of a vector, but
 // programs reduce lists by operations that need whole ones, and the MPIs pass those, except in MPI_Reduce_scatter. So each rank that
-// has a result gathers all vectors and combines them itself; of MPI_Allreduce, one rank does so for all, unless the vectors are short.
-// Where that is too much, each rank combines its block of the vectors: it
-// receives a row from each rank. Long vectors take several rounds.
+// has a result gathers all vectors and combines them itself; in MPI_Allreduce one rank does so for all, if they share cores and the
+// vectors are not short. Where that is too much, each rank combines its block of the vectors: it receives a row from each rank. Long
+// vectors take several rounds.
 class user_reduction {
  public:
   // Whether the operation sees parts of vectors of so many bytes, in all functions but reduce_scatter.

@@ -56,7 +56,8 @@ class sharded_gradients {
     zero_ = !is_whole_;
   }
 
-  // What a hook gets, in the program's call at `where`. Of several passes, the first leaves its mean where the sum belongs, if that has the same type.
+  // What a hook gets, in the program's call at `where`. Of several passes, the first leaves its mean where the sum belongs, if that
+  // has the same type.
   training::sharded_bucket<T> to_reduce(std::size_t bucket, std::source_location where) {
     return {.index = bucket,
             .gradients = of_bucket(bucket),
