@@ -55,7 +55,7 @@ int release(void* state) {
 int cancel(void*, int) { return MPI_SUCCESS; }  // a collective cannot be cancelled
 
 // Ends a call, and the life of `p` if its request has been freed or there is none. Returns the error that no request tells.
-int finish(pending* p) {
+[[nodiscard]] int finish(pending* p) {
   try {
     p->work.wait();
     p->kept->deliver();
@@ -71,6 +71,11 @@ int finish(pending* p) {
   return untold;
 }
 
+// Outside the lock, because the handler may call the MPI.
+void tell(int untold) {
+  if (untold != MPI_SUCCESS) PMPI_Comm_call_errhandler(MPI_COMM_WORLD, untold);
+}
+
 // Drives started calls, and completes the requests of those that have ended. Returns whether there was progress.
 bool work_off() {
   bool const moved = tutti::detail::progress_list::help() == tutti::detail::progress::moved;
@@ -84,7 +89,7 @@ bool work_off() {
     });
     list_size = list.size();
   }
-  if (untold != MPI_SUCCESS) PMPI_Comm_call_errhandler(MPI_COMM_WORLD, untold);
+  tell(untold);
   return moved;
 }
 
@@ -123,7 +128,7 @@ MPI_Request add(std::unique_ptr<pending> started) {
   PMPI_Grequest_start(&query, &release, &cancel, p, &p->request);
   MPI_Request const out = p->request;
   if (p->work.done()) {
-    finish(p);
+    static_cast<void>(finish(p));  // its request tells the error
     return out;
   }
   list.push_back(p);
@@ -141,10 +146,15 @@ void add_without_request(std::unique_ptr<pending> started) {
 
 void end_requests() {
   mover.reset();
-  std::lock_guard const lock(changes);
-  for (pending* const p : list) finish(p);
-  list.clear();
-  list_size = 0;
+  int untold = MPI_SUCCESS;
+  {
+    std::lock_guard const lock(changes);
+    for (pending* const p : list)
+      if (int const code = finish(p); code != MPI_SUCCESS) untold = code;
+    list.clear();
+    list_size = 0;
+  }
+  tell(untold);
 }
 
 }  // namespace interpose

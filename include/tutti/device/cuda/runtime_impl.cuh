@@ -25,6 +25,19 @@
 
 namespace tutti {
 
+TUTTI_CUDA_INLINE cuda_device::cuda_device(int index) : index_{index} {
+  int count = 0;
+  detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (index < 0 || index >= count)
+    throw error(
+        {.code = error_code::bad_argument,
+         .what = detail::join({"there is no GPU number ", index, " among the ", count, " that this process sees"}),
+         .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
+  detail::expect_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, index),
+                      "cudaDeviceGetAttribute");
+  detail::expect_cuda(cudaDeviceGetAttribute(&cache_bytes_, cudaDevAttrL2CacheSize, index), "cudaDeviceGetAttribute");
+}
+
 template <class Call>
 void cuda_device::quietly(Call const& call) const noexcept {
   try {
@@ -40,19 +53,6 @@ TUTTI_CUDA_INLINE int cuda_device::ptx_version(void const* kernel) const {
   cudaFuncAttributes about{};
   detail::expect_cuda(cudaFuncGetAttributes(&about, kernel), "cudaFuncGetAttributes");
   return about.ptxVersion;
-}
-
-TUTTI_CUDA_INLINE cuda_device::cuda_device(int index) : index_{index} {
-  int count = 0;
-  detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (index < 0 || index >= count)
-    throw error(
-        {.code = error_code::bad_argument,
-         .what = detail::join({"there is no GPU number ", index, " among the ", count, " that this process sees"}),
-         .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
-  detail::expect_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, index),
-                      "cudaDeviceGetAttribute");
-  detail::expect_cuda(cudaDeviceGetAttribute(&cache_bytes_, cudaDevAttrL2CacheSize, index), "cudaDeviceGetAttribute");
 }
 
 TUTTI_CUDA_INLINE void* cuda_device::allocate(std::size_t bytes) const {

@@ -5,6 +5,7 @@
 
 #include "tutti/core/config.hpp"
 
+// They are host code, so nvcc does not need them where it compiles for a device.
 #if defined(TUTTI_CUDA_COMPILED) && !defined(__CUDA_ARCH__)
 
 #include "tutti/device/cuda/runtime.cuh"
