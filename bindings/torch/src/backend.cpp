@@ -1,149 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend.hpp"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <source_location>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "drivers.hpp"
 #include "errors.hpp"
 #include "interpreter.hpp"
-#include "tutti/core/random.hpp"
-#include "tutti/launch/meeting.hpp"
-#include "tutti/transport/absence.hpp"
+#include "meeting.hpp"
+#include "tensors.hpp"
 
 namespace tutti_torch {
 namespace {
-
-std::span<std::byte> bytes(at::Tensor const& t) { return {static_cast<std::byte*>(t.data_ptr()), t.nbytes()}; }
-std::span<std::byte const> input_bytes(at::Tensor const& t) { return bytes(t); }
-
-void expect_on_host(at::Tensor const& t) {
-  TORCH_CHECK(t.layout() == at::kStrided, "tutti: a tensor is sparse; pass a dense one");
-  TORCH_CHECK(t.device().is_cpu(), "tutti: a tensor is on ", t.device(),
-              ", but this backend takes CPU tensors; use \"cpu:tutti,cuda:nccl\" for both");
-}
-void expect_writable(at::Tensor const& t) {
-  TORCH_CHECK(at::has_internal_overlap(t) != at::MemOverlap::Yes,
-              "tutti: several elements of an output share their memory, as after expand(); pass a clone");
-}
-at::Tensor const& only(std::vector<at::Tensor> const& list) {
-  TORCH_CHECK(list.size() == 1, "tutti: a call takes one tensor of each rank, but got ", list.size());
-  return list.front();
-}
-
-// Whether its elements are its memory, in order: those of a view by conj() are not conjugated there.
-bool lies_flat(at::Tensor const& t) { return t.is_contiguous() && !t.is_conj() && !t.is_neg(); }
-bool overlap(at::Tensor const& a, at::Tensor const& b) {
-  std::less<> const before;
-  return !bytes(a).empty() && !bytes(b).empty() && before(bytes(a).data(), bytes(b).data() + b.nbytes()) &&
-         before(bytes(b).data(), bytes(a).data() + a.nbytes());
-}
-at::Tensor flat_copy(at::Tensor const& t) { return at::empty(t.sizes(), t.options()).copy_(t); }
-
-// Tensors that lie flat in place of those of a call, which live until its end.
-class staging {
- public:
-  explicit staging(call& of) : call_(of) {}
-
-  at::Tensor input(at::Tensor const& t) { return keep(lies_flat(expect_of_call(t)) ? t : flat_copy(t)); }
-  // One that shares no memory with the output, but for the block from `first` on, which a call may have in place.
-  at::Tensor input_beside(at::Tensor const& t, at::Tensor const& out, std::size_t first) {
-    at::Tensor const from = input(t);
-    auto const [larger, smaller] = from.nbytes() > out.nbytes() ? std::pair(from, out) : std::pair(out, from);
-    bool const in_place = smaller.data_ptr() == static_cast<std::byte*>(larger.data_ptr()) + first;
-    return in_place || !overlap(from, out) ? from : keep(flat_copy(from));
-  }
-  // What the call writes is copied to `t` at its end if `t` is not contiguous.
-  at::Tensor output(at::Tensor const& t) {
-    expect_writable(expect_of_call(t));
-    call_.results.push_back(t);
-    if (lies_flat(t)) return keep(t);
-    return copied_at_end(at::empty(t.sizes(), t.options()), t);
-  }
-  at::Tensor in_place(at::Tensor const& t) {
-    expect_writable(expect_of_call(t));
-    call_.results.push_back(t);
-    if (lies_flat(t)) return keep(t);
-    return copied_at_end(flat_copy(t), t);
-  }
-  // One after another.
-  at::Tensor inputs(std::vector<at::Tensor> const& list) {
-    std::vector<at::Tensor> flat;
-    for (at::Tensor const& t : list) flat.push_back(expect_of_call(t).reshape({-1}));
-    return keep(at::cat(flat));
-  }
-  at::Tensor outputs(std::vector<at::Tensor> const& list) {
-    TORCH_CHECK(!list.empty(), "tutti: a list of outputs is empty");
-    std::int64_t count = 0;
-    for (at::Tensor const& t : list) count += expect_of_call(t).numel();
-    at::Tensor const flat = keep(at::empty({count}, list.front().options()));
-    call_.results.insert(call_.results.end(), list.begin(), list.end());
-    call_.finish = [flat, list, before = std::move(call_.finish)] {
-      if (before) before();
-      std::int64_t at = 0;
-      for (at::Tensor const& t : list) {
-        at::Tensor(t).copy_(flat.narrow(0, at, t.numel()).view(t.sizes()));
-        at += t.numel();
-      }
-    };
-    return flat;
-  }
-
- private:
-  at::Tensor const& expect_of_call(at::Tensor const& t) {
-    expect_on_host(t);
-    if (!type_) type_ = t.scalar_type();
-    TORCH_CHECK(*type_ == t.scalar_type(), "tutti: the tensors of a call have the types ", *type_, " and ",
-                t.scalar_type(), "; pass tensors of one type");
-    return t;
-  }
-  at::Tensor keep(at::Tensor t) {
-    call_.used.push_back(t);
-    return t;
-  }
-  at::Tensor copied_at_end(at::Tensor made, at::Tensor const& to) {
-    call_.finish = [made, to, before = std::move(call_.finish)] {
-      if (before) before();
-      at::Tensor(to).copy_(made);
-    };
-    return keep(std::move(made));
-  }
-
-  call& call_;
-  std::optional<at::ScalarType> type_;
-};
-
-void expect_blocks(char const* what, std::size_t given, int ranks) {
-  TORCH_CHECK(given == static_cast<std::size_t>(ranks), "tutti: ", what, " has ", given, " tensors for ", ranks,
-              " ranks; pass one for each rank");
-}
-
-void expect_equal_sizes(char const* what, std::vector<at::Tensor> const& list, at::Tensor const& other) {
-  for (at::Tensor const& t : list)
-    TORCH_CHECK(t.numel() == other.numel(), "tutti: ", what, " of tensors of ", t.numel(), " and ", other.numel(),
-                " elements; pass tensors of one size");
-}
-
-std::vector<std::size_t> sizes_of(std::vector<at::Tensor> const& list) {
-  std::vector<std::size_t> out;
-  for (at::Tensor const& t : list) out.push_back(t.nbytes());
-  return out;
-}
-bool all_equal(std::vector<std::size_t> const& sizes) {
-  return std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end();
-}
 
 // Complex numbers as pairs, where that gives the same.
 at::Tensor reals(at::Tensor const& t, c10d::ReduceOp const& op) {
@@ -162,37 +37,6 @@ void gather_to_all(communicator& comm, tutti::options const& with, call& of, std
   else of.works.push_back(tutti::all_gather_v(tutti::async(comm), input_bytes(from), bytes(to), counts, {}, with));
 }
 
-// The bytes of each rank's part of a tensor that is split along its first dimension.
-std::vector<std::size_t> split_sizes(at::Tensor const& t, std::vector<std::int64_t> const& splits, int ranks,
-                                     char const* what) {
-  std::int64_t const rows = t.dim() == 0 ? 1 : t.size(0);
-  std::vector<std::size_t> out;
-  if (splits.empty()) {
-    TORCH_CHECK(rows % ranks == 0, "tutti: the first dimension of the ", what, " of all_to_all_single is ", rows,
-                ", which ", ranks, " ranks cannot share equally; pass split sizes");
-    out.assign(static_cast<std::size_t>(ranks), t.nbytes() / static_cast<std::size_t>(ranks));
-    return out;
-  }
-  expect_blocks("a list of split sizes of all_to_all_single", splits.size(), ranks);
-  std::int64_t sum = 0;
-  std::size_t const row = rows == 0 ? 0 : t.nbytes() / static_cast<std::size_t>(rows);
-  for (std::int64_t const n : splits) {
-    TORCH_CHECK(n >= 0, "tutti: a split size of all_to_all_single is ", n);
-    sum += n;
-    out.push_back(static_cast<std::size_t>(n) * row);
-  }
-  TORCH_CHECK(sum == rows, "tutti: the split sizes of the ", what, " of all_to_all_single add up to ", sum,
-              ", but its first dimension is ", rows);
-  return out;
-}
-
-// The machine, as far as shared memory reaches.
-std::string machine() {
-  char host[256]{};
-  ::gethostname(host, sizeof host - 1);
-  return host;
-}
-
 // For the ranks that wait for a call that this one was refused, if it then leaves.
 tutti::error refusal(std::exception const& e, std::source_location where = std::source_location::current()) {
   auto const* const of_torch = dynamic_cast<c10::Error const*>(&e);
@@ -203,52 +47,6 @@ tutti::error refusal(std::exception const& e, std::source_location where = std::
 
 bool is_message(c10d::OpType what) {
   return what == c10d::OpType::SEND || what == c10d::OpType::RECV || what == c10d::OpType::RECVANYSOURCE;
-}
-
-std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
-
-constexpr std::chrono::milliseconds longest_pause(20);  // between two looks into the store
-
-// The group of all ranks, while there is one.
-std::weak_ptr<group>& world() {
-  static std::weak_ptr<group> one;
-  return one;
-}
-
-// Under a name that rank 0 leaves in the store. `members` are the ranks in the group of all.
-communicator meet(c10d::Store& store, int rank, int size, tutti::detail::countdown& until,
-                  std::vector<int> const& members) {
-  auto const gone = [&, all = world().lock()](int r) {
-    if (!all || members.empty()) return false;
-    auto const& ranks = all->comm.engine().transport();
-    int const member = members[static_cast<std::size_t>(r)];
-    return ranks.lost(member) || ranks.left(member);
-  };
-  static constexpr char way_out[] =
-      "let all its ranks create the group, or pass a longer timeout to init_process_group or new_group";
-  std::string const here = machine(), key = "tutti/meeting";
-  if (rank == 0) store.set(key, here + '\n' + tutti::detail::join({"torch-", tutti::detail::random_number()}));
-  for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
-    for (int r = 0; r < size; ++r)
-      if (r != rank && gone(r)) throw tutti::detail::rank_gone(rank, r);
-    if (store.check({key})) break;
-    if (until.passed())
-      throw tutti::error({.code = tutti::error_code::timeout,
-                          .rank = rank,
-                          .peer = 0,
-                          .what = "rank 0 has not created the group in time",
-                          .way_out = way_out});
-    std::this_thread::sleep_for(pause);
-  }
-  std::string const found = text_of(store.get(key));
-  std::string const there = found.substr(0, found.find('\n'));
-  TORCH_CHECK(there == here, "tutti: rank ", rank, " is on ", here, ", but rank 0 is on ", there,
-              "; this backend communicates through shared memory, so start all ranks on one machine");
-  communicator met = tutti::detail::meet_as_rank(found.substr(there.size() + 1), rank, size, until, {},
-                                                 {.gone = gone, .way_out = way_out, .watch_all = true});
-  // All have read it. A later group of the same store must not.
-  if (rank == 0) store.deleteKey(key);
-  return met;
 }
 
 }  // namespace
