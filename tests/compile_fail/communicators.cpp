@@ -75,5 +75,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::mesh grid(comm, {2, 2});
 #elif TUTTI_CASE == 29  // expect: do not tell each other where they run
   static_cast<void>(tutti::topology_of(comm));
+#elif TUTTI_CASE == 30  // expect: or, for a single value, recv<type>(communicator, rank, tag, options)
+  int const value = tutti::recv(comm, 1);
 #endif
 }
