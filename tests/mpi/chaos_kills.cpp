@@ -106,7 +106,8 @@ void suffer(Comm first, unsigned seed) {
   expect(rank != plan.victim, "a rank that is killed goes on");
   expect(told->code() == error_code::rank_lost && told->peer() == plan.victim,
          std::string("the wrong rank is to blame: ") + told->what());
-  expect(contains(*told, comm->can_shrink() ? "continue without that rank by shrink()" : "restart from a checkpoint"),
+  expect(contains(*told, comm->can_shrink() ? "continue without that rank by shrink()"
+                                            : "cannot shrink(), which needs an MPI with fault tolerance (ULFM)"),
          std::string("it recommends another way out: ") + told->what());
   // Each operation may wait for one deadline, and then for 1.2 s until all know the same fault.
   expect(now - last < limit + std::chrono::seconds(10), std::string("told after the deadline: ") + told->what());

@@ -16,8 +16,8 @@ namespace tutti::detail {
 
 // The same for rank_lost, if the ranks cannot shrink.
 inline constexpr std::string_view restart_without_rank =
-    "check the output of the rank that ended; this communicator is closed, and its ranks cannot shrink(): restart from "
-    "a checkpoint; an MPI with ULFM would let up to 1024 ranks go on";
+    "check the output of the rank that ended; this communicator is closed, and its ranks cannot shrink(), which needs "
+    "an MPI with fault tolerance (ULFM) and at most 1024 ranks: restart from a checkpoint";
 static_assert(max_ranks == 1024);
 
 template <transport Transport>
