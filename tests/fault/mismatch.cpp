@@ -95,6 +95,21 @@ TEST_CASE("ranks that name different algorithms are told to name the same") {
   }
 }
 
+TEST_CASE("ranks that make another collective, of another number of elements, are told both") {
+  options const one{.algorithm = algorithm_id::one_shot};
+  for (error const& e : errors_of(2, [&](auto& comm) {
+         std::vector<float> four(4), five(5);
+         if (comm.rank() == 0) all_reduce(comm, four, sum{}, one);
+         else reduce(comm, five, sum{}, 0, one);
+         barrier(comm);
+       })) {
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::mismatch);
+    CHECK(contains(e, "all_reduce of 4 float"));
+    CHECK(contains(e, "reduce of 5 float"));
+  }
+}
+
 TEST_CASE("a rank that is ahead by as many calls as packets allow is still told") {
   for (error const& e : errors_of(2, [](auto& comm) {
          std::vector<float> v(4);

@@ -121,12 +121,13 @@ constexpr std::uint32_t hash_of_sizes(Sizes const& sizes) {
   return static_cast<std::uint32_t>(hash);
 }
 
+// Nothing has been mixed when the first two words meet, so the count meets ids, which are hashes. If it met the collective, a reduce of
+// 5 elements would have the key of an all_reduce of 4.
 constexpr std::uint64_t key_of(request const& r) {
-  std::uint64_t hash = mix(static_cast<std::uint64_t>(r.what) | static_cast<std::uint64_t>(r.algorithm) << 8 |
-                               static_cast<std::uint64_t>(r.how) << 16 | static_cast<std::uint64_t>(r.ragged) << 24 |
-                               static_cast<std::uint64_t>(static_cast<std::uint32_t>(r.root)) << 32,
-                           r.count);
-  hash = mix(hash, r.type | static_cast<std::uint64_t>(r.op) << 32);
+  std::uint64_t hash = mix(r.type | static_cast<std::uint64_t>(r.op) << 32, r.count);
+  hash = mix(hash, static_cast<std::uint64_t>(r.what) | static_cast<std::uint64_t>(r.algorithm) << 8 |
+                       static_cast<std::uint64_t>(r.how) << 16 | static_cast<std::uint64_t>(r.ragged) << 24 |
+                       static_cast<std::uint64_t>(static_cast<std::uint32_t>(r.root)) << 32);
   if (r.unlisted != nullptr) hash = mix(hash, r.unlisted->id);
   return mix(hash, r.sizes | static_cast<std::uint64_t>(r.element_bytes) << 32);
 }

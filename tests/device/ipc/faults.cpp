@@ -183,6 +183,19 @@ TEST_CASE("ranks that disagree all hear what was called") {
   });
 }
 
+TEST_CASE("a late rank does not make ranks disagree, whatever calls of other sizes came before") {
+  run_threads(3, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const four = filled(device, 4, 1), five = filled(device, 5, 1), out = filled(device, 5, 7);
+    all_reduce(ranks, four);
+    if (comm.rank() == 2) std::this_thread::sleep_for(300ms);
+    reduce(ranks, five, out);
+    ranks.work().wait();
+    expect(all_are(device, out, comm.is_main() ? 3 : 7), "the sum at the root");
+  });
+}
+
 TEST_CASE("ranks that replay different graphs hear what is in them") {
   run_threads(2, [](auto& comm) {
     sharing_stand_in const device;
