@@ -119,6 +119,44 @@ TEST_CASE("calls and works that name no stream use that of the ranks") {
     });
 }
 
+TEST_CASE("options may follow the arrays, for the root 0, and {} stands for what only the root uses") {
+  using namespace std::chrono_literals;
+  for (kind_of_device const& kind : kinds)
+    on_ranks_of(3, kind, [](auto& ranks, auto& comm) {
+      sharing_stand_in const& device = ranks.on();
+      std::size_t const n = 10;
+      std::vector<std::size_t> const counts(3, n);
+      array const one = ones(device, n), all = ones(device, 3 * n), sums = ones(device, n);
+      reduce(ranks, one, sums, sum{}, {.timeout = 60s});
+      broadcast(ranks, sums, {.timeout = 60s});
+      reduce(ranks, sums, tutti::max{}, {.timeout = 60s});
+      gather(ranks, sums, all, {.timeout = 60s});
+      scatter(ranks, all, one, {.timeout = 60s});
+      gather_v(ranks, one, all, counts, {}, {.timeout = 60s});
+      scatter_v(ranks, all, counts, sums, {}, {.timeout = 60s});
+      ranks.work().wait();
+      expect(values_of(device, one.data(), n) == std::vector<float>(n, 3), "the sum of ones, scattered");
+      expect(values_of(device, sums.data(), n) == std::vector<float>(n, 3), "and once more");
+      if (comm.rank() == 1) {
+        reduce(ranks, one, sums, sum{}, 1);
+        gather(ranks, sums, all, 1);
+        scatter(ranks, all, one, 1);
+        gather_v(ranks, one, all, counts, {}, 1);
+        scatter_v(ranks, all, counts, one, {}, 1);
+      } else {
+        reduce(ranks, one, {}, sum{}, 1);
+        gather(ranks, sums, {}, 1);
+        scatter(ranks, {}, one, 1);
+        gather_v(ranks, one, {}, {}, {}, 1);
+        scatter_v(ranks, {}, {}, one, {}, 1);
+      }
+      ranks.work().wait();
+      float const expected[] = {3, 9, 3};
+      expect(values_of(device, one.data(), n) == std::vector<float>(n, expected[comm.rank()]),
+             "what each has gathered");
+    });
+}
+
 TEST_CASE("memory that the ranks allocate takes part in calls on every path") {
   for (kind_of_device const& kind : kinds)
     on_ranks_of(3, kind, [](auto& ranks, auto&) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <source_location>
+#include <span>
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/device/front/arguments.hpp"
@@ -44,20 +45,34 @@ void all_reduce(R& ranks, InOut&& data, Op const& op = {}, detail::device_option
   detail::reduce_on_device<Algorithm, collective::all_reduce>(ranks, data, data, op, 0, how, where);
 }
 
-// The root gets the combination of all ranks' arrays. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out,
-          class Op = sum>
+// The root gets the combination of all ranks' arrays. Other ranks may pass {} for the output, followed by the operation. See
+// all_reduce above.
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In,
+          detail::device_buffer Out = std::span<detail::device_value<In const>>, class Op = sum>
   requires detail::device_operation<Op, detail::device_value<In const>>
 void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0,
             detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::reduce>(ranks, in, out, op, root, how, where);
 }
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In,
+          detail::device_buffer Out = std::span<detail::device_value<In const>>, class Op>
+  requires detail::device_operation<Op, detail::device_value<In const>>
+void reduce(R& ranks, In const& in, Out&& out, Op const& op, detail::device_options_of<R> const& how,
+            std::source_location where = std::source_location::current()) {
+  reduce<Algorithm>(ranks, in, out, op, 0, how, where);
+}
 template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op = sum>
   requires detail::device_operation<Op, detail::device_value<InOut>>
 void reduce(R& ranks, InOut&& data, Op const& op = {}, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::reduce>(ranks, data, data, op, root, how, where);
+}
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op>
+  requires detail::device_operation<Op, detail::device_value<InOut>>
+void reduce(R& ranks, InOut&& data, Op const& op, detail::device_options_of<R> const& how,
+            std::source_location where = std::source_location::current()) {
+  reduce<Algorithm>(ranks, data, op, 0, how, where);
 }
 
 // Every rank gets its block of the combination of all ranks' arrays. See all_reduce above.
@@ -106,6 +121,11 @@ void broadcast(R& ranks, InOut&& data, int root = 0, detail::device_options_of<R
                std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::broadcast>(ranks, data, data, root, how, where);
 }
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut>
+void broadcast(R& ranks, InOut&& data, detail::device_options_of<R> const& how,
+               std::source_location where = std::source_location::current()) {
+  broadcast<Algorithm>(ranks, data, 0, how, where);
+}
 
 // Every rank gets the blocks of all ranks, in rank order. See all_reduce above.
 template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
@@ -114,18 +134,32 @@ void all_gather(R& ranks, In const& in, Out&& out, detail::device_options_of<R> 
   detail::move_on_device<Algorithm, collective::all_gather>(ranks, in, out, 0, how, where);
 }
 
-// The root gets the blocks of all ranks, in rank order. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+// The root gets the blocks of all ranks, in rank order. Other ranks may pass {} for the output. See all_reduce above.
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In,
+          detail::device_buffer Out = std::span<detail::device_value<In const>>>
 void gather(R& ranks, In const& in, Out&& out, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::gather>(ranks, in, out, root, how, where);
 }
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In,
+          detail::device_buffer Out = std::span<detail::device_value<In const>>>
+void gather(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how,
+            std::source_location where = std::source_location::current()) {
+  gather<Algorithm>(ranks, in, out, 0, how, where);
+}
 
-// Every rank gets its block of the root's array. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+// Every rank gets its block of the root's array. Other ranks may pass {} for the input. See all_reduce above.
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer Out,
+          detail::device_buffer In = std::span<detail::device_value<Out>>>
 void scatter(R& ranks, In const& in, Out&& out, int root = 0, detail::device_options_of<R> const& how = {},
              std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::scatter>(ranks, in, out, root, how, where);
+}
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer Out,
+          detail::device_buffer In = std::span<detail::device_value<Out>>>
+void scatter(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how,
+             std::source_location where = std::source_location::current()) {
+  scatter<Algorithm>(ranks, in, out, 0, how, where);
 }
 
 // Every rank sends a block to every rank. See all_reduce above.

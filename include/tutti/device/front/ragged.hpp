@@ -90,23 +90,39 @@ void all_gather_v(R& ranks, In const& in, Out&& out, detail::count_list<collecti
   detail::move_uneven_on_device<collective::all_gather>(ranks, in, {}, out, {counts, offsets}, 0, how, where);
 }
 
-// The root gets the blocks of all ranks, in rank order. As all_gather_v, at the root.
-template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+// The root gets the blocks of all ranks, in rank order. As all_gather_v, at the root; other ranks may pass {} for the output.
+template <detail::device_ranks R, detail::device_buffer In,
+          detail::device_buffer Out = std::span<detail::device_value<In const>>>
 void gather_v(R& ranks, In const& in, Out&& out, detail::count_list<collective::gather> const& counts,
               detail::count_list<collective::gather> const& offsets = {}, int root = 0,
               detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::gather>(ranks, in, {}, out, {counts, offsets}, root, how, where);
 }
+template <detail::device_ranks R, detail::device_buffer In,
+          detail::device_buffer Out = std::span<detail::device_value<In const>>>
+void gather_v(R& ranks, In const& in, Out&& out, detail::count_list<collective::gather> const& counts,
+              detail::count_list<collective::gather> const& offsets, detail::device_options_of<R> const& how,
+              std::source_location where = std::source_location::current()) {
+  gather_v(ranks, in, out, counts, offsets, 0, how, where);
+}
 
 // Every rank gets its block of the root's array. Rank r's block has counts[r] elements and starts at element offsets[r]
-// of the root's array.
-template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+// of the root's array. Other ranks may pass {} for the input.
+template <detail::device_ranks R, detail::device_buffer Out,
+          detail::device_buffer In = std::span<detail::device_value<Out>>>
 void scatter_v(R& ranks, In const& in, detail::count_list<collective::scatter> const& counts, Out&& out,
                detail::count_list<collective::scatter> const& offsets = {}, int root = 0,
                detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::scatter>(ranks, in, {counts, offsets}, out, {}, root, how, where);
+}
+template <detail::device_ranks R, detail::device_buffer Out,
+          detail::device_buffer In = std::span<detail::device_value<Out>>>
+void scatter_v(R& ranks, In const& in, detail::count_list<collective::scatter> const& counts, Out&& out,
+               detail::count_list<collective::scatter> const& offsets, detail::device_options_of<R> const& how,
+               std::source_location where = std::source_location::current()) {
+  scatter_v(ranks, in, counts, out, offsets, 0, how, where);
 }
 
 // Every rank sends a block to every rank. send_counts[q] elements go to rank q, and receive_counts[q] come from it.
