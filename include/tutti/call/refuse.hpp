@@ -26,9 +26,12 @@ namespace tutti::detail {
 template <class...>
 inline constexpr bool never = false;
 
-// What a refused call returns: anything, so that nothing else is wrong with it, but it cannot be destroyed.
+// What a refused call returns: anything, so that nothing else is wrong with it, but it cannot be destroyed. After that error, nvcc would
+// not come to the sentence.
 struct refused_call {
+#if !defined(__CUDACC__)
   ~refused_call() = delete;  // this call is refused; a static_assert says why
+#endif
   template <class Result>
   operator Result() const;
 };
