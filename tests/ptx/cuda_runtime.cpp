@@ -229,12 +229,10 @@ class runtime {
     }
   }
   cudaError_t wait_for_all() {
-    return run_until([this] {
-      if (!std::all_of(streams_.begin(), streams_.end(), [](CUstream_st const* s) { return s->jobs.empty(); }))
-        return false;
-      for (CUstream_st* const s : streams_) host_.learn(s->agent.release());
-      return true;
-    });
+    return wait_for_streams([](CUstream_st const&) { return true; });
+  }
+  cudaError_t wait_for_gpu(int gpu) {
+    return wait_for_streams([gpu](CUstream_st const& s) { return s.gpu == gpu; });
   }
   // Whether nothing is left to do in the stream; if so, the host knows it.
   bool has_ended(CUstream_st& stream) {
@@ -289,6 +287,16 @@ class runtime {
   std::map<CUdeviceptr, std::vector<void*>> opened_members;  // by the address of a team, of other processes
 
  private:
+  template <class Counts>
+  cudaError_t wait_for_streams(Counts counts) {
+    return run_until([this, counts] {
+      for (CUstream_st const* const s : streams_)
+        if (counts(*s) && !s->jobs.empty()) return false;
+      for (CUstream_st* const s : streams_)
+        if (counts(*s)) host_.learn(s->agent.release());
+      return true;
+    });
+  }
   runtime()
       : gpus_(static_cast<int>(number_from_environment("PTX_GPUS", 2))),
         machine_(number_from_environment("PTX_SEED", 1), ptx::machine::on_race::fail,
@@ -807,7 +815,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* out, int, int) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return note(runtime::instance().wait_for_all()); }
+cudaError_t cudaDeviceSynchronize() { return note(runtime::instance().wait_for_gpu(current_gpu)); }
 // Refuses a second question about a kernel, GPU and number of threads: a process that asks again wastes time at each launch.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, void const* kernel, int threads, std::size_t) {
   static std::set<std::tuple<void const*, int, int>> asked;
