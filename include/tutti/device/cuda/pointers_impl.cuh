@@ -57,7 +57,7 @@ TUTTI_CUDA_INLINE std::optional<memory_objection> objection_of_gpus(void const* 
         static_cast<void>(cudaGetLastError());
       else if (accessible == 0)
         return memory_objection{join({"is pageable host memory, which GPU ", user, " cannot access"}),
-                                "pass device memory, or host memory from cudaMallocHost"};
+                                "pass device memory that has not been freed, or host memory from cudaMallocHost"};
     }
     return {};
   }
