@@ -715,7 +715,7 @@ void __cudaRegisterFatBinaryEnd(void**) {}
 // Called for each binary when the program ends.
 void __cudaUnregisterFatBinary(void**) { append_coverage(); }
 // Ranks that are child processes end like this, without handlers of exit.
-[[noreturn]] void _exit(int code) {
+[[gnu::noreturn]] void _exit(int code) {
   append_coverage();
   ::syscall(SYS_exit_group, code);
   __builtin_unreachable();
