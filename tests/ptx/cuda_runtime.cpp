@@ -8,6 +8,7 @@
 //   PTX_SAVE          writes the PTX of the program's kernels to this file, and exits
 //   PTX_LOAD          takes the PTX from this file instead, which may have made kernels wrong on purpose
 //   PTX_COVERAGE      at the end, appends to this file what coverage.py needs to tell what was executed
+//   PTX_EXPECT_FREED  1: a process that leaves memory, streams or events behind when it exits fails (0)
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -262,6 +263,7 @@ class runtime {
     return memory < static_cast<std::byte const*>(begin) + found.bytes ? &found : nullptr;
   }
   std::map<void*, std::size_t> opened;
+  std::set<void*> pinned;  // and what is registered
 
   // What handles of cuMemCreate and cuMulticastCreate name, each a file. That of a team lists the memory that is bound to it.
   struct handle {
@@ -285,6 +287,25 @@ class runtime {
   CUmemGenericAllocationHandle last_handle = 0;
   std::map<CUmemGenericAllocationHandle, team*> teams;       // those that handles name
   std::map<CUdeviceptr, std::vector<void*>> opened_members;  // by the address of a team, of other processes
+
+  int events = 0, graphs = 0;
+
+  // What the program has made and neither freed nor destroyed; empty after a fault, which ends what there is.
+  std::string left() const {
+    std::string out;
+    auto const add = [&](std::size_t count, char const* what) {
+      if (count > 0) out += (out.empty() ? "" : ", ") + std::string(what) + " (" + std::to_string(count) + ")";
+    };
+    if (sticky_ != cudaSuccess) return out;
+    add(allocations.size(), "arrays in device memory");
+    add(opened.size(), "mappings of other processes' memory");
+    add(pinned.size(), "arrays in pinned memory");
+    add(handles.size(), "handles of memory");
+    add(streams_.size() - default_streams_.size(), "streams");
+    add(static_cast<std::size_t>(events), "events");
+    add(static_cast<std::size_t>(graphs), "graphs");
+    return out;
+  }
 
  private:
   template <class Counts>
@@ -440,11 +461,25 @@ void append_coverage() {
   if (!std::exchange(appended, true)) runtime::instance().append_coverage(path);
 }
 
+// Whether this process may succeed.
+bool has_freed_all() {
+  if (number_from_environment("PTX_EXPECT_FREED", 0) == 0) return true;
+  auto const held = lock();
+  std::string const left = runtime::instance().left();
+  if (!left.empty()) std::fprintf(stderr, "PTX machine: the program leaves behind %s\n", left.c_str());
+  return left.empty();
+}
+
 bool is_pageable(void const* memory) {
   return runtime::instance().machine().memory().containing(reinterpret_cast<std::uint64_t>(memory)) == nullptr;
 }
 void expose(void* memory, std::size_t bytes) {
+  runtime::instance().pinned.insert(memory);
   runtime::instance().machine().memory().add(memory, bytes, {.written = true, .foreign = true});
+}
+void hide(void* memory) {
+  runtime::instance().machine().memory().remove(memory);
+  runtime::instance().pinned.erase(memory);
 }
 
 CUresult get_error_name(CUresult code, char const** out) {
@@ -713,10 +748,16 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 // Called for each binary when the program ends.
-void __cudaUnregisterFatBinary(void**) { append_coverage(); }
+void __cudaUnregisterFatBinary(void**) {
+  append_coverage();
+  if (has_freed_all()) return;
+  std::fflush(nullptr);
+  ::syscall(SYS_exit_group, EXIT_FAILURE);
+}
 // Ranks that are child processes end like this, without handlers of exit.
 [[gnu::noreturn]] void _exit(int code) {
   append_coverage();
+  if (code == 0 && !has_freed_all()) code = EXIT_FAILURE;
   ::syscall(SYS_exit_group, code);
   __builtin_unreachable();
 }
@@ -924,7 +965,7 @@ cudaError_t cudaFreeHost(void* memory) {
   if (auto const held = lock(); spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   cudaError_t const code = runtime::instance().wait_for_all();
   auto const held = lock();
-  runtime::instance().machine().memory().remove(memory);
+  hide(memory);
   std::free(memory);
   return note(code);
 }
@@ -937,7 +978,7 @@ cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
 cudaError_t cudaHostUnregister(void* memory) {
   auto const held = lock();
   if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
-  runtime::instance().machine().memory().remove(memory);
+  hide(memory);
   return cudaSuccess;
 }
 cudaError_t cudaHostGetDevicePointer(void** out, void* memory, unsigned) {
@@ -1111,12 +1152,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
   auto const held = lock();
   if (stream == nullptr || stream->captured_by != stream) return note(cudaErrorIllegalState);
   *out = stream->invalidated ? nullptr : new CUgraph_st(std::move(stream->capture));
+  runtime::instance().graphs += *out != nullptr;
   stream->capture = {};
   for (CUstream_st* const s : std::exchange(stream->joined, {})) s->captured_by = nullptr;
   return stream->invalidated ? note(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
   *out = new CUgraphExec_st{*graph};
+  auto const held = lock();
+  ++runtime::instance().graphs;
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
@@ -1126,10 +1170,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
+  auto const held = lock();
+  --runtime::instance().graphs;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   delete graph;
+  auto const held = lock();
+  --runtime::instance().graphs;
   return cudaSuccess;
 }
 
@@ -1137,6 +1185,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
   auto const event = std::make_shared<CUevent_st>();
+  auto const held = lock();
+  ++runtime::instance().events;
   *out = event.get();
   event->self = event;
   return cudaSuccess;
@@ -1146,6 +1196,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   auto const held = lock();
   std::shared_ptr<CUevent_st> const last = std::move(event->self);
+  --runtime::instance().events;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
