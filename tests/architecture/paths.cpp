@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::set<std::string> const folders = {".ci",     "bench",     "cmake", "docs",  "examples",
-                                       "include", "packaging", "src",   "tests", "tools"};
+std::set<std::string> const folders = {".ci",     "bench",     "bindings", "cmake", "docs", "examples",
+                                       "include", "packaging", "src",      "tests", "tools"};
 std::regex const source{R"((?!build/).*\w\.(hpp|cuh|cpp|cu|py|sh|md|cmake))"};
 
 // The names of all files of the project, for names that a page gives without a folder.

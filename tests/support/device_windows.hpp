@@ -182,9 +182,9 @@ struct misuse {
 inline constexpr std::pair<misuse::ways, char const*> refusals_of_misuse[] = {
     {misuse::of_peer, "addressed rank 2, which its window does not have"},
     {misuse::of_negative_peer, "addressed a rank that does not exist"},
-    {misuse::of_packets, "packets, for which its window has no room"},
+    {misuse::of_packets, "packets or more at once, for which its window has no room (window_options::packets)"},
     {misuse::of_room, "accessed elements beyond the end of the window of rank 0"},
-    {misuse::of_block, "used block 1 of a window that was opened for fewer"}};
+    {misuse::of_block, "used block 1 of a window that was opened for fewer (window_options::blocks)"}};
 
 // A block object with what bodies need to divide their work, of a launch for the ranks from `first` on, with `blocks` blocks each.
 template <class T, class Group>

@@ -42,8 +42,11 @@ struct kernel_report {
       case no_peer:
         return amount == most ? who + " addressed a rank that does not exist"
                               : join({who, " addressed rank ", amount, ", which its window does not have"});
-      case no_block: return join({who, " used block ", amount, " of a window that was opened for fewer"});
-      case no_packets: return join({who, " exchanged ", amount, " packets, for which its window has no room"});
+      case no_block:
+        return join({who, " used block ", amount, " of a window that was opened for fewer (window_options::blocks)"});
+      case no_packets:
+        return join({who, " exchanged ", amount, amount == most ? " packets or more" : " packets",
+                     " at once, for which its window has no room (window_options::packets)"});
       case no_room: return join({who, " accessed elements beyond the end of the window of rank ", peer});
     }
     return join({who, " gave up"});
