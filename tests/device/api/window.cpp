@@ -161,8 +161,25 @@ TEST_CASE("what a window does not allow ends in an error") {
   for (auto const& [way, words] : refusals_of_misuse) {
     auto const w = all.open(8, {.blocks = 1, .packets = 4, .timeout = 10s});
     all.run(w, way == misuse::of_block ? 2 : 1, misuse{way});
-    expect_error(error_of([&] { w.wait(); }), error_code::bad_argument, words);
+    error const e = error_of([&] { w.wait(); });
+    expect_error(e, error_code::bad_argument, words);
+    expect_error(e, error_code::bad_argument, "correct the kernel, or open a window that is large enough");
   }
+}
+
+TEST_CASE("all ranks hear what a window does not allow one of them") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device(comm.rank() + 1);
+    cuda_ipc ranks(comm, device, 4096);
+    own_rank const own(comm, ranks, stand_in_launch{});
+    auto const w = own.open(8, {.blocks = 1, .packets = 4, .timeout = 10s});
+    if (comm.rank() == 1) own.run(w, 1, misuse{misuse::of_packets});
+    error const e = error_of([&] {
+      for (;; std::this_thread::sleep_for(1ms)) w.wait();
+    });
+    expect_error(e, error_code::bad_argument, "a kernel of rank 1 exchanged 65535 packets or more at once");
+    expect_error(e, error_code::bad_argument, "correct the kernel, or open a window that is large enough");
+  });
 }
 
 TEST_CASE("a window is refused to processes that share a device, with other sizes, and for too many blocks") {

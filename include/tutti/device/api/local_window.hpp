@@ -41,15 +41,16 @@ class report_memory {
     std::uint32_t const found = load_host_word(word());
     if (found == 0) return;
     auto const what = kernel_report::from(found);
-    throw error({.code = what.code(),
-                 .rank = what.rank,
-                 .peer = what.peer,
-                 .what = what.text(),
-                 .way_out = what.kind == kernel_report::missing
-                                ? "let every rank's kernel signal as often as its peers wait, in blocks that run at "
-                                  "once; this window can no longer be used"
-                                : "open a window that is large enough; this one can no longer be used",
-                 .where = where});
+    throw error(
+        {.code = what.code(),
+         .rank = what.rank,
+         .peer = what.peer,
+         .what = what.text(),
+         .way_out = join({what.kind == kernel_report::missing
+                              ? "let every rank's kernel signal as often as its peers wait, in blocks that run at once"
+                              : kernel_report::correction,
+                          "; this window can no longer be used"}),
+         .where = where});
   }
 
  private:

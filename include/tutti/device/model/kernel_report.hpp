@@ -34,6 +34,9 @@ struct kernel_report {
             word >> 16};
   }
 
+  // What to do about all but a missing peer.
+  static constexpr char const* correction = "correct the kernel, or open a window that is large enough";
+
   error_code code() const { return kind == missing ? error_code::timeout : error_code::bad_argument; }
   std::string text() const {
     std::string const who = join({"a kernel of rank ", rank});

@@ -180,8 +180,7 @@ TUTTI_INLINE std::string device_watch::way_out(error_code code) {
              "TUTTI_TIMEOUT or device_options::timeout";
     case error_code::rank_lost: return "check the output of the rank that ended; make a new group of the survivors";
     case error_code::rank_left: return "all ranks must make the same calls before they end";
-    case error_code::bad_argument:  // of a kernel of the program
-      return "correct the kernel, or open a window that is large enough; this group can no longer be used";
+    case error_code::bad_argument: return join({kernel_report::correction, "; this group can no longer be used"});
     default: return "this group can no longer be used";
   }
 }
