@@ -94,6 +94,9 @@ class shm : public detail::mailbox {
 
   // The memory of all heaps.
   [[gnu::cold]] static detail::readable_memory reach_of(detail::segment const& s) noexcept;
+  // madvise, from the start of the system's page, which may be larger than detail::page.
+  [[gnu::cold]] static int advise(void* memory, std::size_t bytes, int advice) noexcept;
+
   // Whether every rank could read its peers' private memory.
   [[gnu::cold]] bool all_fetch() const noexcept;
 

@@ -68,8 +68,8 @@ TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
   std::byte* const memory = heap_->allocate(bytes);
   if (memory == nullptr) throw detail::heap_full();
   // Touching pages one by one costs 1.6 us each; 0.12 us in one go.
-  if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
-  if (::madvise(memory, bytes, populate_write) != 0 && (errno == ENOMEM || errno == EFAULT)) {
+  if (bytes >= huge_page) advise(memory, bytes, MADV_HUGEPAGE);
+  if (advise(memory, bytes, populate_write) != 0 && (errno == ENOMEM || errno == EFAULT)) {
     heap_->deallocate(memory, bytes);
     throw std::bad_alloc();  // better than a signal at the first touch
   }
@@ -151,14 +151,19 @@ TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& fi
   }
 }
 
+TUTTI_INLINE int shm::advise(void* memory, std::size_t bytes, int advice) noexcept {
+  auto const before = reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return ::madvise(static_cast<std::byte*>(memory) - before, before + bytes, advice);
+}
+
 TUTTI_INLINE void shm::populate() noexcept {
   if (ranks() > 8) return;
   detail::segment const& m = memory();
   for (int r = 0; r < ranks(); ++r) {
-    ::madvise(&m.rank(r), sizeof(detail::rank_page), populate_write);
+    advise(&m.rank(r), sizeof(detail::rank_page), populate_write);
     for (int t = 0; t < populated_tracks && r != rank(); ++t) {
-      ::madvise(&m.between(rank(), r, t), m.channel_bytes(t), populate_write);
-      ::madvise(&m.between(r, rank(), t), m.channel_bytes(t), populate_write);
+      advise(&m.between(rank(), r, t), m.channel_bytes(t), populate_write);
+      advise(&m.between(r, rank(), t), m.channel_bytes(t), populate_write);
     }
   }
 }
