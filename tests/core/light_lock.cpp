@@ -30,6 +30,18 @@ void on_lock_threads(F const& f) {
 
 }  // namespace
 
+// The first case, because the C library may never again say that the process has one thread.
+TEST_CASE("counters of a process keep their value when it gets more threads") {
+  std::atomic<std::size_t> jobs{0};
+  td::increase(jobs, 5);
+  td::decrease(jobs, 2);
+  on_lock_threads([&] {
+    td::increase(jobs, 2);
+    td::decrease(jobs, 1);
+  });
+  CHECK(jobs.load() == 3 + lock_threads * lock_repeats);
+}
+
 TEST_CASE("light_lock: one thread at a time holds it, before and after the process has others") {
   td::light_lock lock;
   REQUIRE(lock.try_lock());
@@ -71,14 +83,4 @@ TEST_CASE("light_lock: of two threads that try at the same moment, one holds it"
   try_often(true);
   other.join();
   CHECK(wrong == 0);
-}
-
-TEST_CASE("counters of a process keep their value when it gets more threads") {
-  std::atomic<std::size_t> jobs{0};
-  td::increase(jobs, 3);
-  on_lock_threads([&] {
-    td::increase(jobs, 2);
-    td::decrease(jobs, 1);
-  });
-  CHECK(jobs.load() == 3 + lock_threads * lock_repeats);
 }

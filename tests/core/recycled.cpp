@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "tutti/core/recycled.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -21,6 +22,20 @@ TEST_CASE("recycled_memory: a released block is the next of its size, and of no 
   if (!td::checks_addresses) CHECK(again == block);
   td::recycled_memory::release(small, 200);
   td::recycled_memory::release(again, 512);
+}
+
+TEST_CASE("recycled_memory: as many blocks as 64 KiB hold are kept, of which the last that was released is the next") {
+  if (td::checks_addresses) return;  // keeps none
+  for (std::size_t const bytes : {1u, 256u, 1000u, 4096u}) {
+    std::vector<void*> all((64 << 10) / ((bytes + 255) / 256 * 256));
+    for (void*& one : all) one = td::recycled_memory::allocate(bytes);
+    for (void* const one : all) td::recycled_memory::release(one, bytes);
+    std::vector<void*> again(all.size());
+    for (void*& one : again) one = td::recycled_memory::allocate(bytes);
+    std::ranges::reverse(again);
+    CHECK(again == all);
+    for (void* const one : all) td::recycled_memory::release(one, bytes);
+  }
 }
 
 TEST_CASE("recycled_memory: blocks do not overlap, whoever released them") {
