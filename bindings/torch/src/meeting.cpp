@@ -10,18 +10,20 @@
 #include <string>
 #include <thread>
 
+#include "tutti/core/process.hpp"
 #include "tutti/core/random.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/launch/meeting.hpp"
 #include "tutti/transport/absence.hpp"
 
 namespace tutti_torch {
 namespace {
 
-// The machine, as far as shared memory reaches.
+// How far shared memory reaches: containers of a machine have names of their own, and two machines may have one name.
 std::string machine() {
   char host[256]{};
   ::gethostname(host, sizeof host - 1);
-  return host;
+  return tutti::detail::join({host, " (system ", tutti::detail::running_system(), ")"});
 }
 
 std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }

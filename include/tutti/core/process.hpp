@@ -18,6 +18,9 @@ inline std::uint64_t process_namespace() noexcept { return own_namespace("pid");
 // The same of another process, as far as this one may know it.
 [[gnu::cold]] std::uint64_t process_namespace_of(pid_t process) noexcept;
 
+// Differs from machine to machine, and each time one starts; the same in all containers of a machine.
+[[gnu::cold]] std::uint64_t running_system();
+
 // For a process that ends without destroying its static objects, and so the standard streams.
 [[gnu::cold]] void flush_output() noexcept;
 

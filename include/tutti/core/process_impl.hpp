@@ -11,6 +11,8 @@
 #include "tutti/core/background.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/file.hpp"
+#include "tutti/core/hash.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 
@@ -32,6 +34,8 @@ TUTTI_INLINE std::uint64_t process_namespace_of(pid_t process) noexcept {
   std::snprintf(path, sizeof path, "/proc/%d/ns/pid", process);
   return namespace_at(path);
 }
+
+TUTTI_INLINE std::uint64_t running_system() { return hash_of(text_of_file("/proc/sys/kernel/random/boot_id")); }
 
 TUTTI_INLINE void flush_output() noexcept {
   try {

@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
-#include "tutti/core/file.hpp"
-#include "tutti/core/hash.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/device.hpp"
@@ -25,9 +23,7 @@ namespace tutti::detail {
 struct host_identity {
   std::uint64_t machine = 0, processes = 0;
 
-  static host_identity of_this_process() {
-    return {hash_of(text_of_file("/proc/sys/kernel/random/boot_id")), process_namespace()};
-  }
+  static host_identity of_this_process() { return {running_system(), process_namespace()}; }
   // Why this process cannot share memory with one there; empty if it can.
   std::string_view objection_to(host_identity const& there) const {
     if (machine != there.machine) return "they are on different machines";

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mpi.h>
-#include <string>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -14,8 +13,6 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
-#include "tutti/core/file.hpp"
-#include "tutti/core/hash.hpp"
 #include "tutti/core/process.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/transport/mpi/library.hpp"
@@ -31,8 +28,7 @@ struct process_name {
   std::int64_t number = 0;
 
   static process_name own() {
-    std::string const system = read_file("/proc/sys/kernel/random/boot_id").value_or("");
-    return {hash_of(system), process_namespace(), ::syscall(SYS_getpid)};  // SimGrid replaces getpid()
+    return {running_system(), process_namespace(), ::syscall(SYS_getpid)};  // SimGrid replaces getpid()
   }
   friend bool operator==(process_name const&, process_name const&) = default;
 };
