@@ -172,8 +172,9 @@ class stress {
             case collective::gather: return gather(comm, m->in, m->out, root);
             case collective::scatter: return scatter(comm, m->in, m->out, root);
             case collective::all_to_all: return all_to_all(comm, m->in, m->out);
-            default: return barrier(comm);
+            case collective::barrier: break;
           }
+          return barrier(comm);
         },
         [=] {
           auto const me = static_cast<std::size_t>(self);
@@ -190,8 +191,10 @@ class stress {
               case collective::scatter: return value(root, me * count + i);
               case collective::all_to_all: return value(int(i / count), me * count + i % count);
               case collective::barrier: return m->out[i];
-              default: return fold(value, op, i, 0, int(ranks));
+              case collective::reduce:
+              case collective::all_reduce: break;
             }
+            return fold(value, op, i, 0, int(ranks));
           });
         });
   }

@@ -14,8 +14,7 @@ using namespace tutti::detail;
 TEST_CASE("calls that differ in several members have different keys") {
   std::set<std::uint64_t> keys;
   std::size_t calls = 0;
-  for (auto what = collective::all_reduce; what <= collective::exclusive_scan;
-       what = static_cast<collective>(static_cast<int>(what) + 1))
+  for (collective const what : every_collective)
     for (algorithm_id const algorithm : {algorithm_id::one_shot, algorithm_id::two_shot, algorithm_id::ring})
       for (protocol const how : {protocol::packet, protocol::staged})
         for (std::uint64_t const begin : {0u, 256u, 65536u})

@@ -104,6 +104,8 @@ class two_level_rank {
       } else if (represents()) {
         block_ = scratch(own.count);
       }
+    } else {
+      static_assert(C == collective::barrier, "find the memory of the parts of this collective");
     }
   }
 
