@@ -51,12 +51,7 @@ set(TUTTI_PACKAGES
   "nlohmann/             nlohmann_json  nlohmann_json::nlohmann_json   nlohmann-json3-dev"
   "zlib\\.h              ZLIB           ZLIB::ZLIB                     zlib1g-dev")
 
-# The value of a line `// key: value` in a source file; empty if there is none.
-function(tutti_head_line result source key)
-  file(STRINGS ${source} lines REGEX "^// ${key}: " LIMIT_COUNT 1)
-  string(REGEX REPLACE "^// ${key}: *" "" value "${lines}")
-  set(${result} "${value}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/TuttiHeadLines.cmake)
 
 # The #include lines of a source file and of the local headers that it includes.
 function(tutti_includes result source)
