@@ -36,7 +36,7 @@ bool complains(tree const& files, std::string const& words) {
 }  // namespace
 
 TEST_CASE("the headers of tutti are in order") {
-  tree const files = architecture::read_tree(TUTTI_HEADERS);
+  tree const files = architecture::read_tree(TUTTI_SOURCE);
   CHECK(std::ranges::count_if(files, [](auto const& file) { return architecture::is_header(file.first); }) > 10);
   for (std::string const& problem : problems_of(files)) FAIL_CHECK(problem);
 }
@@ -106,6 +106,12 @@ TEST_CASE("a header and its definitions are one") {
   SUBCASE("which keeps to the arrows") {
     files["core/error_impl.hpp"] = including("launch/init.hpp");
     CHECK(complains(files, "core/error_impl.hpp: includes launch/init.hpp, an arrow that the page does not have"));
+  }
+  SUBCASE("which the header includes, and what tutti::compiled is compiled from") {
+    files["core/error.hpp"] = head;
+    CHECK(complains(files, "core/error.hpp: does not include core/error_impl.hpp"));
+    files["src/definitions.cpp"] = "";
+    CHECK(complains(files, "src/definitions.cpp: does not include core/error_impl.hpp"));
   }
   SUBCASE("and there are no definitions of nothing") {
     files["core/other_impl.hpp"] = head;

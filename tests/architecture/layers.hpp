@@ -16,18 +16,21 @@
 
 namespace architecture {
 
-// Text by path, relative to include/tutti.
+// Text by path, relative to include/tutti; and what tutti::compiled and tutti::cuda_compiled are compiled from.
 using tree = std::map<std::string, std::string>;
 
-inline tree read_tree(std::filesystem::path const& root) {
+inline tree read_tree(std::filesystem::path const& source) {
   tree out;
+  auto const add = [&](std::filesystem::path const& path, std::filesystem::path const& root) {
+    std::ifstream file(path);
+    out[path.lexically_relative(root).generic_string()] = {std::istreambuf_iterator<char>(file), {}};
+  };
+  std::filesystem::path const root = source / "include/tutti";
   for (auto const& entry : std::filesystem::recursive_directory_iterator(root)) {
     auto const kind = entry.path().extension();
-    if (kind != ".hpp" && kind != ".cuh" && kind != ".md") continue;
-    std::ifstream file(entry.path());
-    out[entry.path().lexically_relative(root).generic_string()] =
-        std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    if (kind == ".hpp" || kind == ".cuh" || kind == ".md") add(entry.path(), root);
   }
+  for (char const* path : {"src/definitions.cpp", "src/cuda/definitions.cu"}) add(source / path, source);
   return out;
 }
 
@@ -124,8 +127,15 @@ inline std::vector<std::string> problems_of(tree const& files) {
       problems.push_back(path + ": does not begin with the SPDX line");
     if (text.find("\n#pragma once\n") == std::string::npos) problems.push_back(path + ": has no #pragma once");
 
-    if (whole_of(path) != path && !files.contains(whole_of(path)))
-      problems.push_back(path + ": there is no " + whole_of(path) + ", whose definitions it could hold");
+    if (std::string const whole = whole_of(path); whole != path) {
+      std::string const compiled = path.ends_with(".cuh") ? "src/cuda/definitions.cu" : "src/definitions.cpp";
+      if (!files.contains(whole))
+        problems.push_back(path + ": there is no " + whole + ", whose definitions it could hold");
+      for (std::string const& file : {whole, compiled})
+        if (auto const found = files.find(file);
+            found != files.end() && found->second.find("\n#include \"tutti/" + path + "\"\n") == std::string::npos)
+          problems.push_back(file + ": does not include " + path);
+    }
 
     std::vector<std::string> const included = own_includes(path, files, problems);
     for (std::string const& target : included)
