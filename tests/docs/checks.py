@@ -109,6 +109,10 @@ def main():
         expect(list(check.dead_links()), [])
         expect(list(check.uncompiled_blocks()), [])
         expect(list(check.too_long()), [])
+        expect(list(check.unlisted()), ["docs/guide.md: the table of guides in README.md lacks this page"])
+        (root / "README.md").write_text(good + "| [Guide](docs/guide.md) | a page |\n")
+        expect(list(check.unlisted()), [])
+        expect(pages.listed_guides(), [("docs/guide.md", "Guide")])
 
         (root / "README.md").write_text(good + "[no file](none.md)\n\n[no anchor](docs/guide.md#none)\n" + 150 * "\n")
         expect(
@@ -124,6 +128,11 @@ def main():
             list(check.uncompiled_blocks()),
             ["docs/guide.md:29: this code is in no source that is compiled; see tests/docs"],
         )
+
+        (root / "docs/tuning.md").write_text("| `TUTTI_GOOD` | described |\n")
+        (root / "include").mkdir()
+        (root / "include/variables.hpp").write_text('get("TUTTI_GOOD"), get("TUTTI_NEW")\n')
+        expect(list(check.undescribed_variables()), ["docs/tuning.md: the table of environment variables lacks TUTTI_NEW"])
 
         expect(comments.filtered(HEADER), EXPECTED)
         (root / "header.hpp").write_text(HEADER)

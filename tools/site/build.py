@@ -18,25 +18,7 @@ import pages
 
 SITE = pages.ROOT / "build/docs"
 ASSETS = pages.ROOT / "tools/site"
-NAVIGATION = [("README.md", "tutti")] + [
-    (f"docs/{name}.md", title)
-    for name, title in (
-        ("start", "Start"),
-        ("collectives", "Collectives"),
-        ("messages", "Messages"),
-        ("groups", "Groups"),
-        ("asynchrony", "Asynchrony"),
-        ("training", "Training"),
-        ("torch", "PyTorch"),
-        ("mpi-and-nodes", "MPI and nodes"),
-        ("gpu", "GPUs"),
-        ("tuning", "Tuning"),
-        ("faults", "Faults"),
-        ("security", "Security"),
-        ("your-own-algorithm", "Your own algorithm"),
-        ("how-it-works", "How it works"),
-    )
-]
+NAVIGATION = [("README.md", "tutti"), *pages.listed_guides()]
 
 
 def build_reference():

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the documentation without building it: links and anchors of all Markdown pages, the C++ of README.md and docs/, the
-length of README.md, and that every public entity has a documentation comment. Needs neither a network nor a package."""
+length and the table of guides of README.md, that every public entity has a documentation comment, and that docs/tuning.md names every
+environment variable. Needs neither a network nor a package."""
 import pathlib
+import re
 import sys
 
 import comments
@@ -62,14 +64,31 @@ def too_long():
         yield f"README.md has {lines} lines; at most 150"
 
 
+def unlisted():
+    listed = {pathlib.Path(page) for page, _ in pages.listed_guides()}
+    for page in pages.guides():
+        if page.name != "README.md" and page not in listed:
+            yield f"{page}: the table of guides in README.md lacks this page"
+
+
 def undocumented():
     for header in comments.public_headers():
         for name in comments.names_without_comment(header):
             yield f"{header}: tutti::{name} has no documentation comment"
 
 
+def undescribed_variables():
+    patterns = [f"{folder}/**/*.{kind}" for folder in ("include", "tools") for kind in ("hpp", "cuh", "cpp")]
+    sources = [file for pattern in patterns for file in pages.ROOT.glob(pattern)]
+    variables = {name for file in sources for name in re.findall(r'"(TUTTI_[A-Z_]+)"', file.read_text())}
+    described = set(re.findall(r"`(TUTTI_[A-Z_]+)`", (pages.ROOT / "docs/tuning.md").read_text()))
+    for name in sorted(variables - described):
+        yield f"docs/tuning.md: the table of environment variables lacks {name}"
+
+
 def main():
-    problems = [p for check in (dead_links, uncompiled_blocks, too_long, undocumented) for p in check()]
+    checks = (dead_links, uncompiled_blocks, too_long, unlisted, undocumented, undescribed_variables)
+    problems = [p for check in checks for p in check()]
     for problem in problems:
         print(problem)
     print(f"{len(pages.all_pages())} pages: " + (f"{len(problems)} problems" if problems else "no problems"))

@@ -24,6 +24,12 @@ def guides():
     return [pathlib.Path("README.md")] + sorted(p for p in all_pages() if p.parent == pathlib.Path("docs"))
 
 
+def listed_guides():
+    """(page, title) of each guide in the table of README.md."""
+    rows = re.findall(r"^\|([^|]*\]\(docs/[^|]*)\|", (ROOT / "README.md").read_text(), re.M)
+    return [(page, title) for row in rows for title, page in re.findall(r"\[([^\]]*)\]\(([^()]*)\)", row)]
+
+
 def text_and_blocks(page):
     """Splits a page into (line number, line) of text and (line number, language, lines) of code blocks."""
     text, blocks, language = [], [], None
