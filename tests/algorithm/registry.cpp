@@ -31,6 +31,8 @@ struct without_defaults {
 
 static_assert(!dynamic_schedule::of<without_defaults>().at_once);
 static_assert(!then<without_defaults, schedule<one_shot, collective::all_reduce>>::at_once);
+static_assert(then<schedule<one_shot, collective::all_to_all>, without_defaults>::ragged);
+static_assert(!then<schedule<bruck, collective::all_to_all>, without_defaults>::ragged);
 static_assert(combines_in_one_step<schedule<one_shot, collective::all_reduce>>);
 
 TEST_CASE("every algorithm is found by its name and serves something") {

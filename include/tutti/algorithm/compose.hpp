@@ -18,6 +18,7 @@ struct then : schedule_defaults {
   static constexpr bool direct_in_place = First::direct_in_place && Second::direct_in_place;
   static constexpr bool fetchable = First::fetchable && Second::fetchable;
   static constexpr bool scratch = First::scratch || Second::scratch;
+  static constexpr bool ragged = First::ragged && Second::ragged;
 
   TUTTI_HOST_DEVICE constexpr int lanes(shape s) const { return First{}.lanes(s); }
   TUTTI_HOST_DEVICE constexpr int phases(shape s) const { return First{}.phases(s) + Second{}.phases(s); }
