@@ -14,7 +14,8 @@ namespace tutti::analyze {
 struct effort {
   std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0, far_messages = 0;
 };
-// `longest`: consecutive work of each kind, if nothing else takes time. `busiest`: the least work of the busiest rank.
+// `longest`: consecutive work of each kind, if nothing else takes time. `busiest`: the work of each kind of the rank that has the
+// most of it, or of a port of a node that has more.
 struct efforts {
   effort longest, busiest;
 };
