@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Sourced by demo, test and bench: finds out which packages are missing, and installs them where there is apt-get.
+# Sourced by the scripts of this folder: finds out which packages are missing, and installs them where there is apt-get.
 
 # phase sentence...: prints what the script does next, and the minutes and seconds since it started.
 started=$(date +%s)
