@@ -109,7 +109,19 @@ def main():
         expect(list(check.dead_links()), [])
         expect(list(check.uncompiled_blocks()), [])
         expect(list(check.too_long()), [])
-        expect(list(check.unlisted()), ["docs/guide.md: the table of guides in README.md lacks this page"])
+        (root / "examples/folder").mkdir(parents=True)
+        (root / "examples/README.md").write_text("| [01_good](01_good.cpp) | an example |\n")
+        for name in ("01_good.cpp", "02_new.cu", "folder/folder.cpp", "folder/part.cpp"):
+            (root / "examples" / name).write_text("")
+        expect(
+            list(check.unlisted()),
+            [
+                "docs/guide.md: the table of guides in README.md lacks this page",
+                "examples/02_new.cu: the table of examples/README.md lacks this example",
+                "examples/folder/folder.cpp: the table of examples/README.md lacks this example",
+            ],
+        )
+        (root / "examples/README.md").write_text("[01_good](01_good.cpp) [02_new](02_new.cu) [folder](folder/folder.cpp)\n")
         (root / "README.md").write_text(good + "| [Guide](docs/guide.md) | a page |\n")
         expect(list(check.unlisted()), [])
         expect(pages.listed_guides(), [("docs/guide.md", "Guide")])

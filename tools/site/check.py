@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the documentation without building it: links and anchors of all Markdown pages, the C++ of README.md and docs/, the
-length and the table of guides of README.md, that every public entity has a documentation comment, and that docs/tuning.md names every
-environment variable. Needs neither a network nor a package."""
+length of README.md, that every guide, example and environment variable is in the table of its kind, and that every public entity has a
+documentation comment. Needs neither a network nor a package."""
 import pathlib
 import re
 import sys
@@ -69,6 +69,10 @@ def unlisted():
     for page in pages.guides():
         if page.name != "README.md" and page not in listed:
             yield f"{page}: the table of guides in README.md lacks this page"
+    examples = (pages.ROOT / "examples/README.md").read_text()
+    for file in sorted([*pages.ROOT.glob("examples/*.c*"), *pages.ROOT.glob("examples/*/*.cpp")]):
+        if file.parent.name in ("examples", file.stem) and f"[{file.stem}](" not in examples:
+            yield f"{file.relative_to(pages.ROOT)}: the table of examples/README.md lacks this example"
 
 
 def undocumented():
