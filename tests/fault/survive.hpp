@@ -112,6 +112,28 @@ void check_late_to_agree(Comm& comm) {
   expect(comm.shrink().size() == 3, "nobody has gone");
 }
 
+// Rank 1 of 3 waits in subgroup for rank 0, which waits for it in agree or shrink.
+template <class Comm>
+void check_vote_instead_of_group(Comm& comm) {
+  for (std::vector<int> const& members : {std::vector{0, 1}, std::vector{1, 0}}) {
+    expect_sum(comm);
+    if (comm.rank() == 1) {
+      error const e = error_of([&] { static_cast<void>(comm.subgroup(members)); });
+      expect_error(e, error_code::revoked, "rank 0 waits in agree or shrink, so it cannot join");
+      expect(e.peer() == 0, "the wrong rank is to blame");
+    }
+    comm.agree();
+  }
+  if (comm.rank() == 2) return;
+  error const e = error_of([&] {
+    if (comm.rank() == 0) barrier(comm);
+    else static_cast<void>(comm.subgroup({0, 1}));
+  });
+  bool const knows = (e.code() == error_code::rank_lost || e.code() == error_code::rank_left) && e.peer() == 2;
+  expect(knows, std::string("not the rank that has gone: ") + e.what());
+  expect(comm.shrink().survivors() == std::vector{0, 1}, "the survivors are others");
+}
+
 // Rank 0 of 3 calls agree and the others call shrink.
 template <class Comm>
 void check_confusion(Comm& comm) {

@@ -27,6 +27,10 @@ TEST_CASE("ranks that are left go on over loopback, down to one") {
       CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_shrink_to_one(std::move(comm)); }));
 }
 
+TEST_CASE("who waits in subgroup for a rank that votes learns why over loopback") {
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_vote_instead_of_group(comm); }));
+}
+
 TEST_CASE("a rank that is late by an agreement sees its outcome over loopback") {
   CHECK_NOTHROW(run_threads(2, [](auto& comm) {
     auto& engine = comm.engine();

@@ -58,6 +58,10 @@ TEST_CASE("who does not come to an agreement is named over shm") {
   ::setenv("TUTTI_TIMEOUT", "20", 1);
 }
 
+TEST_CASE("who waits in subgroup for a rank that votes learns why over shm") {
+  CHECK_NOTHROW(run_local(3, [](auto& comm) { check_vote_instead_of_group(comm); }));
+}
+
 TEST_CASE("a job is aborted for all, with the reason and the exit code") {
   for (int const culprit : {0, 2}) {
     std::string said;

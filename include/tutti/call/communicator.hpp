@@ -132,7 +132,7 @@ class TUTTI_NODISCARD("a communicator that is dropped closes at once") communica
   // also be created after this one has a fault: survivors of a loss can continue in a group. Its errors number ranks within it.
   // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank; timeout
   // (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its communicator, and why, if a
-  // call of that rank was refused; system.
+  // call of that rank was refused; rank_lost, rank_left or revoked if one of them waits in agree or shrink, but over MPI timeout; system.
   //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
   communicator subgroup(detail::rank_list const& ranks,
                         std::source_location where = std::source_location::current()) const

@@ -35,6 +35,10 @@ class absent_ranks : public error {
 
 [[gnu::cold]] error rank_gone(int rank, int peer);
 
+// `peer` does not join a group of these ranks, because it has learned of a fault and waits in agree or shrink. `cause` is a rank that has
+// ended or left; -1 if there is none.
+[[gnu::cold]] error rank_votes(int rank, int peer, int cause, bool left);
+
 }  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)

@@ -41,4 +41,16 @@ TUTTI_INLINE error rank_gone(int rank, int peer) {
                 .way_out = "check the output of that rank"});
 }
 
+TUTTI_INLINE error rank_votes(int rank, int peer, int cause, bool left) {
+  std::string const loss =
+      cause < 0 ? "" : join({"rank ", cause, left ? " has closed its communicator, and " : " has ended, and "});
+  return error({.code = cause < 0 ? error_code::revoked
+                        : left    ? error_code::rank_left
+                                  : error_code::rank_lost,
+                .rank = rank,
+                .peer = cause < 0 ? peer : cause,
+                .what = join({loss, "rank ", peer, " waits in agree or shrink, so it cannot join"}),
+                .way_out = "call agree or shrink on this rank, too"});
+}
+
 }  // namespace tutti::detail

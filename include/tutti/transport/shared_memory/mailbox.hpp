@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/ballot.hpp"
@@ -190,6 +191,9 @@ class mailbox : public packet_rounds {
   }
   // Names a peer in error messages.
   std::string describe(int peer) const;
+
+  // Throws error if a peer that shall join a group has voted instead. `lost`: whether the process of a rank has ended.
+  [[gnu::cold]] void expect_no_vote(int peer, function_ref<bool(int)> lost) const;
 
   board notices() const noexcept { return {segment_, rank_}; }
   ballot votes() const noexcept { return {segment_, rank_, ranks_}; }

@@ -11,6 +11,7 @@
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/mailbox.hpp"
 
 namespace tutti::detail {
@@ -39,6 +40,14 @@ TUTTI_INLINE void mailbox::attach(segment s, int tracks, readable_memory const& 
 TUTTI_INLINE void mailbox::leave() noexcept {
   segment_.rank(rank_).status.store(presence::left, std::memory_order_release);
   wake_all();
+}
+
+TUTTI_INLINE void mailbox::expect_no_vote(int peer, function_ref<bool(int)> lost) const {
+  if (!votes().awaits_vote(peer)) return;
+  int cause = -1;
+  for (int r = ranks_ - 1; r >= 0; --r)
+    if (lost(r) || (left(r) && (cause < 0 || !lost(cause)))) cause = r;
+  throw rank_votes(rank_, peer, cause, cause >= 0 && !lost(cause));
 }
 
 TUTTI_INLINE bool mailbox::share_core(void const* self) noexcept {

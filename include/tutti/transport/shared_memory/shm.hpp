@@ -67,7 +67,8 @@ class shm : public detail::mailbox {
   // returns when all have. Members meet under the same name each time, and still two groups do not mix, because no rank
   // leaves the first meeting before its socket is closed.
   // `others_live`: the ranks outside use their cores, too.
-  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or left, system.
+  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or left, system. If one of them votes
+  // instead (ballot.hpp): rank_lost or rank_left with the rank that is gone, else revoked.
   [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::countdown& until,
                                               bool others_live = true);
 

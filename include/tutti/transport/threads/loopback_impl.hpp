@@ -22,16 +22,19 @@ TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const
   auto const meeting = hub_->come(members, rank(), others_live && crowded());
   wake_all();
   auto const look = [&] { return meeting->complete ? detail::progress::done : detail::progress::stuck; };
-  int gone = -1;
+  int gone = -1, voter = -1;
   bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
     nap(ready);
-    for (int const peer : hub_->absent(*meeting))
+    for (int const peer : hub_->absent(*meeting)) {
       if (memory().rank(peer).status.load(std::memory_order_acquire) == detail::presence::left) gone = peer;
-    return gone < 0;
+      if (votes().awaits_vote(peer)) voter = peer;
+    }
+    return gone < 0 && voter < 0;
   });
   if (!met)
     if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty()) {
       if (gone >= 0) throw detail::rank_gone(rank(), gone);
+      if (voter >= 0) expect_no_vote(voter, [](int) { return false; });
       throw detail::absent_ranks(rank(), absent, detail::members_must_join);
     }
   int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
