@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "fault/survive.hpp"
 #include "mpi/ranks.hpp"
@@ -62,6 +63,22 @@ TEST_CASE("ranks on one node agree, revoke and shrink through its memory") {
     CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_revoke(comm); }) == "");
     CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_shrink_to_one(std::move(comm)); }) == "");
   }
+}
+
+TEST_CASE("a rank that revokes throws what the others throw, even if these shrink already") {
+  CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) {
+          error const e = error_of([&] {
+            barrier(comm);           // which rank 2 may leave first
+            if (comm.rank() == 2) {  // has told only its node so far
+              comm.engine().levels->only_node()->engine().revoke("enough");
+              while (!comm.engine().poll_fault()) std::this_thread::yield();
+            }
+            while (true) barrier(comm);
+          });
+          expect_error(e, error_code::revoked, "enough");
+          expect(e.peer() == 2, "the wrong rank is to blame");
+          expect(comm.shrink().size() == 3, "nobody has gone");
+        }) == "");
 }
 
 TEST_CASE("ranks agree, revoke and shrink over MPI that has fault tolerance") {

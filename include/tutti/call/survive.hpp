@@ -39,12 +39,19 @@ void expect_able_to_exclude(engine<Transport>& on, shrink_options how, std::sour
 // Ends the calls of all ranks, and waits for those that this rank has started.
 template <class Transport>
 void end_calls_to_shrink(engine<Transport>& on, std::source_location where) {
-  auto const end = [](auto& calls) {
-    calls.revoke_for_survivors();
+  auto const finish = [](auto& calls) {
     if (pending_calls* const all = calls.started.get()) all->finish();
   };
-  with_voters(on, where, end);
-  if constexpr (has_levels<Transport>) end(on);
+  with_voters(on, where, [&](auto& voters) {
+    voters.revoke_for_survivors();
+    finish(voters);
+  });
+  if constexpr (has_levels<Transport>) {
+    if (auto* const node = on.levels->only_node())
+      if (auto const f = node->engine().poll_fault())
+        on.take_over(*f, f->peer);  // a rank may have learned of it nowhere else
+    finish(on);
+  }
 }
 
 // A communicator of the survivors, all of which call it.
