@@ -100,8 +100,9 @@ template <class Comm>
 void check_late_to_agree(Comm& comm) {
   auto sound = comm.subgroup({0, 1, 2});
   auto const missed = [&](int number) {
-    expect_error(error_of([&] { comm.agree(); }), error_code::timeout,
-                 "did not join agreement #" + std::to_string(number) + " in time: 1");
+    error const e = error_of([&] { comm.agree(); });
+    expect_error(e, error_code::timeout, "did not join agreement #" + std::to_string(number) + " in time: 1");
+    expect(e.peer() == 1, "not the late rank is to blame");
   };
   for (int number = 1; number <= 2; ++number)
     for (bool const late : {false, true}) {
@@ -143,7 +144,9 @@ void check_confusion(Comm& comm) {
     else static_cast<void>(comm.shrink());
   });
   expect_error(e, error_code::mismatch, "some ranks call agree and others call shrink; on one side are: ");
-  expect(comm.shrink().size() == 3, "nobody has gone");
+  auto rest = comm.shrink();
+  expect(rest.size() == 3, "nobody has gone");
+  expect(e.peer() >= 0 && broadcast(rest, e.peer()) == e.peer(), "ranks blame different ones");
 }
 
 }  // namespace tutti::testing

@@ -55,7 +55,8 @@ class agreeing {
     transport.wake_all();
     engine_.agreements = std::max(number_, votes_.last_decided(number_));
     if (out.outcome == resolution::agreed) return settle(out, where);
-    int const peer = out.named.size() == 1 && out.named[0] != engine_.rank() ? out.named[0] : -1;
+    bool const all_to_blame = out.outcome == resolution::timed_out && out.named.size() > 1;
+    int const peer = all_to_blame || out.named.empty() ? -1 : out.named.front();
     std::string const who = list_of(out.named);
     if (out.outcome == resolution::timed_out)
       throw error({.code = error_code::timeout,
