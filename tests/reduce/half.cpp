@@ -120,3 +120,21 @@ TEST_CASE("numeric_limits") {
   CHECK(b::min_exponent10 == std::numeric_limits<float>::min_exponent10);
   CHECK(b::min_exponent == std::numeric_limits<float>::min_exponent);
 }
+
+TEST_CASE_TEMPLATE("a value that is not given is 0, and numeric_limits has the properties of float's", T, half,
+                   bfloat16) {
+  using own = std::numeric_limits<T>;
+  using of_float = std::numeric_limits<float>;
+  CHECK(T{}.bits == 0);
+  CHECK(own::is_specialized);
+  CHECK(own::is_signed == of_float::is_signed);
+  CHECK(own::is_integer == of_float::is_integer);
+  CHECK(own::is_exact == of_float::is_exact);
+  CHECK(own::has_infinity == of_float::has_infinity);
+  CHECK(own::has_quiet_NaN == of_float::has_quiet_NaN);
+  CHECK(own::is_iec559 == of_float::is_iec559);
+  CHECK(own::is_bounded == of_float::is_bounded);
+  CHECK(own::is_modulo == of_float::is_modulo);
+  CHECK(own::radix == of_float::radix);
+  CHECK(own::round_style == of_float::round_style);
+}
