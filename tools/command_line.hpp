@@ -4,7 +4,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -24,10 +26,23 @@ inline int after_output(std::string const& name, int code) {
   return 1;
 }
 
+// By itself, CLI11 reads 010 as 8, and refuses 08.
+inline void read_numbers_as_decimal(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options())
+    if (option->get_type_size() > 0 && !option->get_type_name().starts_with("TEXT"))
+      option->transform([](std::string const& text) {
+        std::size_t const zeros = std::min(text.find_first_not_of('0'), text.size());
+        bool const number_follows = zeros < text.size() && text[zeros] >= '0' && text[zeros] <= '9';
+        return number_follows ? text.substr(zeros) : text;
+      });
+  for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; })) read_numbers_as_decimal(*command);
+}
+
 // work() returns the exit code, or throws. It may throw CLI::ParseError for arguments that are wrong together.
 template <class Work>
 int run_tool(CLI::App& app, std::string const& name, int argc, char** argv, Work&& work) {
   app.name(name);
+  read_numbers_as_decimal(app);
   app.failure_message([name](CLI::App const* of, CLI::Error const& e) {
     return fmt::format("{}: {}", name, CLI::FailureMessage::simple(of, e));
   });

@@ -108,6 +108,13 @@ TEST_CASE("tutti-sim draw writes steps as text, or as a picture") {
   CHECK(detail::read_file(file).value().starts_with("<svg "));
 }
 
+TEST_CASE("a number that begins with 0 is decimal") {
+  CHECK(printed("simulate ring -r 08,010") == printed("simulate ring -r 8,10"));
+  CHECK(printed("simulate ring -b 010KiB") == printed("simulate ring -b 10KiB"));
+  CHECK(printed("pipeline -r 04 -m 0010") == printed("pipeline -r 4 -m 10"));
+  CHECK(printed("simulate ring -r 2 --alpha 0.5") == printed("simulate ring -r 2 --alpha 00.5"));
+}
+
 TEST_CASE("tutti-sim pipeline gives the bubbles of the literature") {
   // (p - 1) / m of the time of the passes, and with v stages on each rank (p - 1) / (v m).
   std::string const all = printed("pipeline -r 4 -m 8 -v 2");

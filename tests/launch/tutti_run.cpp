@@ -153,7 +153,7 @@ TEST_CASE("output that a full disk does not take is reported, and the exit code 
   CHECK(failed.wait() == 7);
 }
 
-TEST_CASE("the version is that of the library, and -np is -n") {
+TEST_CASE("the version is that of the library, -np is -n, and numbers are decimal") {
   command version(run + "--version");
   CHECK(version.wait() == 0);
   CHECK(version.output == tutti::detail::join({"tutti-run ", TUTTI_VERSION_MAJOR, ".", TUTTI_VERSION_MINOR, ".",
@@ -164,6 +164,15 @@ TEST_CASE("the version is that of the library, and -np is -n") {
     CHECK(c.wait() == 0);
     CHECK(lines_with(c.output, "2") == 2);
   }
+  for (std::string const arguments : {"-n 09 ", "-np 009 ", "-n09 "}) {
+    CAPTURE(arguments);
+    command c(run + arguments + "printenv TUTTI_SIZE");
+    CHECK(c.wait() == 0);
+    CHECK(lines_with(c.output, "9\n") == 9);
+  }
+  command ten(run + "-n 010 printenv TUTTI_SIZE");
+  CHECK(ten.wait() == 0);
+  CHECK(lines_with(ten.output, "10\n") == 10);
   command other(run + "-n 1 echo -np 3");
   CHECK(other.wait() == 0);
   CHECK(other.output == "-np 3\n");
