@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads flight records and finds the ranks that are behind; joins traces and draws them.
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -20,16 +18,13 @@
 #include "command_line.hpp"
 #include "record/states.hpp"
 #include "record/trace.hpp"
+#include "result_file.hpp"
 
 namespace {
 
 void write(std::string const& path, std::string const& text) {
-  errno = 0;
-  std::ofstream file(path);
-  file << text;
-  if (!file.flush())
-    throw std::runtime_error(
-        fmt::format("cannot write \"{}\": {}", path, errno != 0 ? std::strerror(errno) : "unknown error"));
+  if (int const reason = write_result(path, text); reason != 0)
+    throw std::runtime_error(fmt::format("cannot write \"{}\": {}", path, std::strerror(reason)));
 }
 
 // A pattern such as *.json may match a result, which would replace a trace.

@@ -3,6 +3,7 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -220,6 +221,17 @@ TEST_CASE("what cannot be read or written is reported with the reason") {
   command foreign(tool + " show " + flight);
   CHECK(foreign.wait() == 1);
   CHECK(foreign.said("it names rank -1, but its communicator has 1 ranks"));
+}
+
+TEST_CASE("no incomplete result stays") {
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json", result = at.path() / "all.json";
+  write(trace, "[{\"name\": \"" + std::string(4000, 'a') + "\"}]");
+  command c("sh -c 'trap \"\" XFSZ; ulimit -f 1; exec " + tool + " join " + trace + " -o " + result + "'");
+  CHECK(c.wait() == 1);
+  CAPTURE(c.output);
+  CHECK(c.said("all.json\": File too large"));
+  CHECK(!std::filesystem::exists(result));
 }
 
 TEST_CASE("JSON of too many levels is refused, but brackets in strings are no levels") {

@@ -2,8 +2,8 @@
 // tutti-sim draw: what each rank does at each step.
 #pragma once
 
-#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -40,11 +40,9 @@ inline void draw_command(draw_arguments const& a) {
   served const x = chosen({a.algorithm}, a.what).front();
   shape const s{a.ranks, a.root, a.ordered};
   if (a.svg.empty()) return draw_text(std::cout, x.schedule, s);
-  std::ofstream file(a.svg);
-  draw_svg(file, x.schedule, s);
-  file.close();
-  if (!file) refuse(fmt::format("cannot write {}", a.svg), "name a file in an existing folder that you may write to");
-  fmt::print("wrote {}\n", a.svg);
+  std::ostringstream svg;
+  draw_svg(svg, x.schedule, s);
+  write_picture(a.svg, svg.str());
 }
 
 }  // namespace simulator

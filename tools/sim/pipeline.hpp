@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -87,11 +87,9 @@ inline void draw_pipeline(pipeline_arguments const& a) {
     refuse(fmt::format("the drawing would have {:g} columns, one for each unit of time", columns),
            "let the batch take at most 10000, or draw it with --svg");
   if (a.svg.empty()) return draw_pipeline_text(std::cout, schedule, a.shape, a.times);
-  std::ofstream file(a.svg);
-  draw_pipeline_svg(file, schedule, a.shape, times_of_stage(a, schedule.stages(a.shape)));
-  file.close();
-  if (!file) refuse("cannot write " + a.svg, "name a file in an existing folder that you may write to");
-  fmt::print("wrote {}\n", a.svg);
+  std::ostringstream svg;
+  draw_pipeline_svg(svg, schedule, a.shape, times_of_stage(a, schedule.stages(a.shape)));
+  write_picture(a.svg, svg.str());
 }
 
 inline void pipeline_command(pipeline_arguments const& a) {
