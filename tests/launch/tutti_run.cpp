@@ -371,6 +371,13 @@ TEST_CASE("a signal that whoever starts the job ignores does not end it") {
   CHECK(lines_with(c.output, "started\n") > 2);  // the lost rank was started again
 }
 
+TEST_CASE("ends of ranks are noticed, although whoever starts the job ignores SIGCHLD") {
+  command c("timeout 50 env --ignore-signal=CHLD " + run + "-n 2 sh -c 'exit $((3 + TUTTI_RANK))'");
+  int const code = c.wait();
+  CAPTURE(c.output);
+  CHECK((code == 3 || code == 4));
+}
+
 TEST_CASE("a job that Ctrl-C has ended ends the script that started it") {
   command c("setsid bash -c 'for turn in 1 2; do echo turn $turn; " + run +
             "-n 2 --prefix sh -c \"echo ready; exec sleep 60\"; done'");

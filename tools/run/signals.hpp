@@ -19,6 +19,8 @@ class signals {
  public:
   // Threads that start later block these signals, too.
   signals() {
+    // Ignored, as by some programs that start this one, it would keep the system from telling how processes end.
+    std::signal(SIGCHLD, SIG_DFL);
     sigset_t mine;
     sigemptyset(&mine);
     sigaddset(&mine, SIGCHLD);
