@@ -475,6 +475,20 @@ TEST_CASE("no process is left behind") {
   }
 }
 
+TEST_CASE("processes that the launcher has not started are not ended with the job") {
+  temporary_folder const at;
+  std::string const file = at.path() / "process";
+  command c("sh -c 'sleep 61 >/dev/null 2>&1 & echo $! >" + file + "; exec " + run +
+            "-n 2 sh -c \"sleep 61 & exit 0\"'");
+  stopwatch time;
+  CHECK(c.wait() == 0);
+  CHECK(time.seconds() < 50);
+  pid_t process = 0;
+  std::ifstream(file) >> process;
+  REQUIRE(process > 0);
+  CHECK(::kill(process, SIGKILL) == 0);
+}
+
 TEST_CASE("if nobody reads the lines any more, ranks end as without the launcher, and no process is left behind") {
   temporary_folder const at;
   std::string const file = at.path() / "process";

@@ -52,11 +52,11 @@ class job {
     for (int r = 0; r < options_.ranks; ++r)
       if (int const code = start_first(r); code != 0) {
         processes_.send(SIGKILL);
-        processes::end_orphans();
+        processes_.end_orphans();
         return code;
       }
     while (processes_.any() || restarts_.any()) wait_and_act();
-    processes::end_orphans();
+    processes_.end_orphans();
     outputs_.finish();
     signals_.restore();  // a reader that does not read keeps nobody from ending this program
     int code = outcome_.code(options_);

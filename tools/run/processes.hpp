@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -109,13 +109,17 @@ class processes {
     return out;
   }
 
-  // Kills children until none are left: this process inherits the children of each one that ends.
-  static void end_orphans() {
-    while (true) {
-      std::ifstream list(fmt::format("/proc/self/task/{}/children", ::getpid()));
-      if (!list) return;  // the kernel does not provide this list
-      for (pid_t process; list >> process;) ::kill(process, SIGKILL);
-      if (::waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
+  // Kills children until none are left but those that this process had before it became tutti-run: it inherits the children of each one
+  // that ends.
+  void end_orphans() const {
+    for (bool any = true; any;) {
+      any = false;
+      for (pid_t const process : children()) {
+        if (std::ranges::find(earlier_, process) != earlier_.end()) continue;
+        any = true;
+        ::kill(process, SIGKILL);
+        ::waitpid(process, nullptr, 0);
+      }
     }
   }
 
@@ -126,7 +130,14 @@ class processes {
     std::optional<clock_type::time_point> kill{};  // when it is killed, unless SIGTERM ends it
   };
 
-  std::vector<one> all_;  // of each rank
+  // None if the kernel does not provide this list.
+  static std::vector<pid_t> children() {
+    std::ifstream list(fmt::format("/proc/self/task/{}/children", ::getpid()));
+    return {std::istream_iterator<pid_t>(list), {}};
+  }
+
+  std::vector<one> all_;                           // of each rank
+  std::vector<pid_t> const earlier_ = children();  // of a shell that has started this program by exec
 };
 
 }  // namespace launcher
