@@ -160,7 +160,7 @@ class job {
     say("rank {} {}", e.rank, describe_end(e.status));
     if (is_elastic && members >= options_.min_ranks) return replace(e.rank);
     if (is_elastic && stage_ == stage::running && !outcome_.one_succeeded())
-      say("{} ranks are left, fewer than {}", members, options_.min_ranks);
+      say("{} {} left, fewer than {}", members, members == 1 ? "rank is" : "ranks are", options_.min_ranks);
     if (options_.recovers || stage_ != stage::running || (!was_member && !is_elastic)) return;
     stage_ = stage::failed;
     next_ = clock_type::now() + grace;
