@@ -145,7 +145,8 @@ TEST_CASE("tutti-sim refuses with a sentence") {
            {"verify -r 5-3", "\"5-3\" is not a range of ranks; write a number such as 8, or a range such as 1-64"},
            {"verify -r 513", "cannot verify 513 ranks; give at most 512"},
            {"verify ring -c barrier", "ring does not implement barrier; `tutti-sim list` prints"},
-           {"verify ring --nodes 2,2", "--nodes is for two_level; name that algorithm"},
+           {"verify ring --nodes 2,2", "--nodes is for two_level; name that algorithm alone"},
+           {"verify two_level ring --nodes 2,2", "--nodes is for two_level; name that algorithm alone"},
            {"verify ring --slices 0", "cannot verify 0 slices or credits; give 1 to 64"},
            {"verify ring --slices 2000000000 -r 3", "cannot verify 2000000000 slices or credits; give 1 to 64"},
            {"verify ring --credits 2000000000 -r 3", "cannot verify 2000000000 slices or credits; give 1 to 64"},
@@ -184,6 +185,7 @@ TEST_CASE("tutti-sim refuses options of which one would override or ignore the o
            {"cost ring", "--machine nvlink", "--gap 1"},
            {"cost ring", "--machine nvlink", "--node 4"},
            {"simulate two_level", "--nodes 2,2", "--ranks 4"},
+           {"verify two_level", "--nodes 2,2", "--ranks 4"},
        })
     for (std::string const& both : {one + ' ' + other, other + ' ' + one}) {
       std::string const text = printed(command + ' ' + both, 2);

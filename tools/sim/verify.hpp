@@ -31,8 +31,10 @@ struct verify_arguments {
 inline void verify_options(CLI::App& to, verify_arguments& a) {
   to.add_option("algorithm", a.algorithms, "algorithms, or all")->capture_default_str();
   to.add_option("-c,--collective", a.what, "the collective, or all")->capture_default_str();
-  to.add_option("-r,--ranks", a.ranks, "number of ranks, or a range")->capture_default_str();
-  to.add_option("--nodes", a.nodes, "for two_level: the ranks on each node, such as 4 4 3")->delimiter(',');
+  auto* const ranks = to.add_option("-r,--ranks", a.ranks, "number of ranks, or a range")->capture_default_str();
+  to.add_option("--nodes", a.nodes, "for two_level: the ranks on each node, such as 4,4,3, instead of numbers of ranks")
+      ->delimiter(',')
+      ->excludes(ranks);
   to.add_option("--slices", a.slices, "slices per chunk")->capture_default_str();
   to.add_option("--credits", a.credits, "slices in flight per channel")->capture_default_str();
   to.add_flag("--in-place", a.in_place, "use the same memory for input and output");
@@ -74,7 +76,8 @@ inline int verify_command(verify_arguments a) {
              "give 1 or more for each");
     on_nodes += each;
   }
-  if (!composite && !a.nodes.empty()) refuse("--nodes is for two_level", "name that algorithm");
+  bool const names_others = !a.algorithms.empty() && std::ranges::find(a.algorithms, "all") == a.algorithms.end();
+  if (!a.nodes.empty() && names_others) refuse("--nodes is for two_level", "name that algorithm alone");
   if (a.what != "all") collective_named(a.what);
   bool fine = !composite || verify_two_levels(a.what, first, last, a.nodes, a.in_place);
   if (a.algorithms.empty() || !a.nodes.empty()) return fine ? 0 : 1;
