@@ -151,6 +151,9 @@ TEST_CASE("a rule may name two_level, for ranks on nodes") {
 }
 
 TEST_CASE("another version is refused") {
+  CHECK_THROWS_WITH_AS((void)parse_table("tutti-tuning 3\n", "file"),
+                       doctest::Contains("it does not begin with \"tutti-tuning 2\", but with \"tutti-tuning 3\""),
+                       error);
   for (std::string const text : {"", "tutti-tuning 3\n", "{\"rules\": []}"}) {
     CHECK_THROWS_AS((void)parse_table(text, "file"), error);
   }

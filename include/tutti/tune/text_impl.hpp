@@ -52,7 +52,7 @@ class table_parser {
     owned_table out;
     bool is_whole = next_line() && line_ == tuning_version;
     if (!is_whole && line_ != complete_version)
-      refuse(join({"it does not begin with \"", tuning_version, "\", but with \"", line_.substr(0, 40), "\""}));
+      refuse(join({"it does not begin with \"", complete_version, "\", but with \"", line_.substr(0, 40), "\""}));
     while (next_line()) {
       std::string_view const key = word();
       if (key.empty() || key.front() == '#') continue;
