@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "complain.hpp"
 #include "tutti/core/config.hpp"
 
 // Output that a full disk has not taken is an error, as of any other program.
@@ -22,7 +23,7 @@ inline int after_output(std::string const& name, int code) {
   errno = 0;
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return code;
-  fmt::print(stderr, "{}: cannot write the output: {}\n", name, errno != 0 ? std::strerror(errno) : "it was cut off");
+  complain("{}: cannot write the output: {}\n", name, errno != 0 ? std::strerror(errno) : "it was cut off");
   return 1;
 }
 
@@ -54,7 +55,7 @@ int run_tool(CLI::App& app, std::string const& name, int argc, char** argv, Work
   } catch (CLI::ParseError const& e) {
     return app.exit(e) == 0 ? after_output(name, 0) : 2;
   } catch (std::exception const& e) {
-    fmt::print(stderr, "{}: {}\n", name, e.what());
+    complain("{}: {}\n", name, e.what());
     return 1;
   }
 }

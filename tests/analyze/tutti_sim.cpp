@@ -170,6 +170,7 @@ TEST_CASE("tutti-sim refuses with a sentence") {
            {"pipeline nothing", "\"nothing\" is not a pipeline schedule; the schedules are: gpipe, 1f1b, interleaved"},
        })
     CHECK(has(printed(arguments, 1), std::string("tutti-sim: tutti: ") + sentence));
+  for (std::string const unread : {" 2>&-", " 2>/dev/full"}) CHECK(printed("verify -r 0" + unread, 1).empty());
   CHECK(has(printed("frobnicate", 2), "Run with --help for more information."));
   CHECK(has(printed("draw ring", 2), "--collective is required"));
 }

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "../complain.hpp"
 #include "machines.hpp"
 #include "schedules.hpp"
 #include "tutti/analyze/cost.hpp"
@@ -159,7 +160,7 @@ inline int simulate_command(machine_arguments a) {
   if (!parts.empty()) fmt::print("\n{}", parts);
   if (complaints.empty()) return 0;
   std::fflush(stdout);
-  fmt::print(stderr, "\n{}", complaints);
+  complain("\n{}", complaints);
   return any ? 0 : 1;
 }
 

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "../complain.hpp"
 #include "contest.hpp"
 #include "session.hpp"
 #include "start_line.hpp"
@@ -27,9 +28,8 @@ inline void warn_if_busy(settings const& s) {
   double load = 0;
   long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
   if (::getloadavg(&load, 1) == 1 && load > 0.5 * static_cast<double>(cores))
-    fmt::print(stderr,
-               "{}: other programs use this machine (load {:.1f} on {} cores); if they go on, the times will mislead\n",
-               s.program, load, cores);
+    complain("{}: other programs use this machine (load {:.1f} on {} cores); if they go on, the times will mislead\n",
+             s.program, load, cores);
 }
 
 // The seconds that a process and the children that it has waited for have used.
@@ -93,16 +93,15 @@ inline int write_table(settings const& s, draft const& file, std::string const& 
   if (busy.empty() || s.even_if_busy || !is_default) {
     file.commit(text);
     fmt::print("wrote {}\n", s.output);
-    if (!busy.empty())
-      fmt::print(stderr, "{}: {}, so the times may mislead; measure again when it is idle\n", s.program, busy);
+    if (!busy.empty()) complain("{}: {}, so the times may mislead; measure again when it is idle\n", s.program, busy);
     return 0;
   }
   draft const beside(s.output + ".busy");
   beside.commit(text);
-  fmt::print(stderr,
-             "{0}: {1}, so the times may mislead, and {2} stays as it is; the table is in {3}. Measure again when the "
-             "machine is idle, or pass --even-if-busy; to try this table, set TUTTI_TUNING={3}\n",
-             s.program, busy, s.output, beside.target());
+  complain(
+      "{0}: {1}, so the times may mislead, and {2} stays as it is; the table is in {3}. Measure again when the "
+      "machine is idle, or pass --even-if-busy; to try this table, set TUTTI_TUNING={3}\n",
+      s.program, busy, s.output, beside.target());
   return 1;
 }
 

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "../command_line.hpp"
+#include "../complain.hpp"
 #include "busy.hpp"
 #include "contest.hpp"
 #include "session.hpp"
@@ -152,7 +153,7 @@ void or_abort(std::string const& program, F&& f) {
   try {
     f();
   } catch (std::exception const& e) {
-    fmt::print(stderr, "{}: {}\n", program, e.what());
+    complain("{}: {}\n", program, e.what());
     tutti::detail::abort_mpi(1);
   }
 }

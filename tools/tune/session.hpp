@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "../complain.hpp"
 #include "contest.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/tune/find.hpp"
@@ -116,8 +117,7 @@ inline std::vector<result> complete(settings const& s, std::vector<result> resul
     throw tutti::error({.code = tutti::error_code::timeout,
                         .what = "the time did not suffice to measure anything",
                         .way_out = std::string(way_out)});
-  fmt::print(stderr, "{}: the time did not suffice, and the table is left as it is for {}; {}\n", s.program, names,
-             way_out);
+  complain("{}: the time did not suffice, and the table is left as it is for {}; {}\n", s.program, names, way_out);
   return results;
 }
 
@@ -127,8 +127,8 @@ inline void show_progress(contest const& t, std::size_t done, std::size_t all, d
   if (!terminal) return;
   std::size_t const filled = done * width / all;
   std::string const bar = std::string(filled, '#') + std::string(width - filled, '.');
-  fmt::print(stderr, "\r{} {:3.0f} s  {} ranks, {}, {} bytes\033[K", bar, seconds, t.ranks, name(t.what), t.bytes);
-  if (done == all) fmt::print(stderr, "\n");
+  complain("\r{} {:3.0f} s  {} ranks, {}, {} bytes\033[K", bar, seconds, t.ranks, name(t.what), t.bytes);
+  if (done == all) complain("\n");
 }
 
 inline std::string today() {

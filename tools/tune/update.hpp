@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "../complain.hpp"
 #include "rules.hpp"
 #include "session.hpp"
 #include "tutti/core/file.hpp"
@@ -42,11 +43,11 @@ inline tutti::detail::owned_table table_to_update(settings const& s) {
   try {
     if (auto there = table_at(s.output)) {
       if (is_of_this_machine(*there)) return *std::move(there);
-      fmt::print(stderr, "{}: replaces the table of another machine, {}\n", s.program, there->machine);
+      complain("{}: replaces the table of another machine, {}\n", s.program, there->machine);
     }
   } catch (tutti::error const& e) {
-    fmt::print(stderr, "{}: {}; the table is replaced, and any limits for devices that it contained are lost\n",
-               s.program, e.happened());
+    complain("{}: {}; the table is replaced, and any limits for devices that it contained are lost\n", s.program,
+             e.happened());
   }
   return built_in_table();
 }
