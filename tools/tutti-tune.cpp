@@ -107,10 +107,13 @@ int main(int argc, char** argv) {
     tutti::detail::owned_table table = table_to_update(s);
     table.apart = fit(results, false, table.apart);
     table.crowded = fit(results, true, table.crowded);
-    put_before(table.rules, measured_rules(s, results));
+    std::vector<tutti::detail::rule> const measured = measured_rules(s, results);
+    put_before(table.rules, measured);
     sign(table, shared->links, command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))));
     if (files.times) files.times->commit(csv(results));
     if (files.header) files.header->commit(to_header(table.view(), header_name(table.machine)));
-    return write_table(s, files.table, to_text(table.view()), busy);
+    int const code = write_table(s, files.table, to_text(table.view()), busy);
+    print(measured);  // last, because its reader may end this program, such as head
+    return code;
   });
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "launch/command.hpp"
+#include "support/sanitized.hpp"
 #include "support/temporary_folder.hpp"
 #include "tutti/core/file.hpp"
 #include "tutti/tune/find.hpp"
@@ -130,6 +131,22 @@ TEST_CASE("the loss of limits for devices in a broken table is reported") {
   CHECK(c.wait() == 0);
   CHECK(c.said("\"devcie\" is not one of"));
   CHECK(c.said("; the table is replaced, and any limits for devices that it contained are lost\n"));
+}
+
+TEST_CASE("a measurement is written although nobody reads what the tool prints") {
+  temporary_folder const at;
+  std::string const file = (at.path() / "table").string();
+  std::string const tune = std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + file;
+  for (std::string const closed : {"2>&-", "2>/dev/full"}) {
+    CAPTURE(closed);
+    std::ofstream(file) << tuning_version << "\nbroken\n";  // which is reported
+    CHECK(command(tune + " " + closed).wait() == 0);
+    CHECK_NOTHROW((void)parse_table(read_file(file).value(), "table"));
+  }
+  if (sanitized) return;  // stdbuf loads a library
+  fs::remove(file);
+  CHECK(command("stdbuf -o0 " + tune + " >/dev/full").wait() == 1);
+  CHECK(fs::exists(file));
 }
 
 TEST_CASE("what cannot be measured or written is refused before a measurement, and stays as it is") {

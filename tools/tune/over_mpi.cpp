@@ -126,15 +126,21 @@ int tune(settings& s, tutti::communicator<tutti::hierarchical>& comm) {
   std::vector<result> one_level;
   std::ranges::copy_if(results, std::back_inserter(one_level),
                        [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
-  put_before(table.rules, rules_for(tutti::detail::reach::messages, s, one_level));
+  std::vector<tutti::detail::rule> const by_messages = rules_for(tutti::detail::reach::messages, s, one_level);
+  std::vector<tutti::detail::rule> over_nodes;
+  put_before(table.rules, by_messages);
   if (nodes.count() > 1) {
     auto const over = nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered;
-    put_before(table.rules, rules_for(over, s, results));
+    over_nodes = rules_for(over, s, results);
+    put_before(table.rules, over_nodes);
   }
   // Those that were not measured are those of the table itself.
   sign(table, comm.engine().tuned.table().links, command_of(s, fmt::format("mpirun -n {} {}", comm.size(), s.program)));
   if (files->times) files->times->commit(csv(results));
-  return write_table(s, files->table, to_text(table.view()), busyness(share, seen));
+  int const code = write_table(s, files->table, to_text(table.view()), busyness(share, seen));
+  print(by_messages);
+  print(over_nodes);
+  return code;
 }
 
 // The path, if there is a table that is kept.

@@ -84,7 +84,6 @@ inline bool in_shared_memory(tutti::detail::reach a, tutti::detail::reach b) {
 // Inserts the rules before those of the table, in which the first match decides, and removes those that can no longer match. Rules that
 // end at the largest size that was measured leave larger messages to the old ones.
 inline void put_before(std::vector<tutti::detail::rule>& rules, std::vector<tutti::detail::rule> const& measured) {
-  print(measured);
   std::erase_if(rules, [&](tutti::detail::rule const& old) {
     return std::ranges::any_of(measured, [&](tutti::detail::rule const& r) {
       return r.up_to >= old.up_to && (old.memory == r.memory || in_shared_memory(old.memory, r.memory)) &&
