@@ -149,7 +149,7 @@ void disturb_itself(fate const& f, memory_group* group) {
 void stop_growth() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  rlim_t const bytes = (pages + 64) * 4096;
+  rlim_t const bytes = (pages + 64) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
   rlimit const limit{bytes, bytes};
   expect(::setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
 }

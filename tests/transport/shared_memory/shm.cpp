@@ -123,7 +123,7 @@ TEST_CASE("a rank that cannot reserve its address space is named immediately") {
   pid_t const refused = in_a_process([&] {
     std::size_t pages = 0;  // what this process has now, which is much under a sanitizer
     std::ifstream("/proc/self/statm") >> pages;
-    std::size_t const room = pages * page + (std::size_t{64} << 20);
+    std::size_t const room = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + (std::size_t{64} << 20);
     rlimit const limit{room, room};
     ::setrlimit(RLIMIT_AS, &limit);
     shm const rank(file, 1, 2, 4, countdown(20s));
