@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -208,7 +209,6 @@ cudaError_t note(cudaError_t code) {
   return code;
 }
 std::unique_lock<std::recursive_mutex> lock() { return std::unique_lock(runtime::instance().guard()); }
-// A call that CUDA forbids during a capture in global mode; it spoils the capture.
 bool spoils_capture() {
   if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
   bool out = false;
