@@ -62,8 +62,9 @@ TEST_CASE("a job ends when fewer ranks are left than it needs") {
   CAPTURE(c.output);
   CHECK(c.said("tutti-run: 2 ranks are left, fewer than 3\n"));
   CHECK(c.said("of 3 ranks, 2 are left, and elastic training needs 3; lost are the members 1"));
-  command one(run_elastic + "2:2 sh -c '[ $TUTTI_RANK = 1 ] && exit 7; sleep 2'");
+  command one(run_elastic + "2:2 sh -c '[ $TUTTI_RANK = 1 ] && exit 7; exec sleep 60'");
   CHECK(one.wait() == 7);
+  CAPTURE(one.output);
   CHECK(one.said("tutti-run: 1 rank is left, fewer than 2\n"));
 }
 
