@@ -35,15 +35,16 @@ bool covers(std::string_view column, collective c) {
   return column == name(c);
 }
 
-// A cell of the table.
+// A cell of the table: the same for all collectives of its column, or a sign for each.
 std::string expected(algorithm_id id, std::string_view column) {
   std::string out;
   for (collective const c : every_collective) {
     if (!covers(column, c)) continue;
     auto const schedule = properties_of(id, c);
-    out += !schedule ? "" : schedule.needs_commutative ? "c" : "x";
+    out += !schedule ? '-' : schedule.needs_commutative ? 'c' : 'x';
   }
-  return out == "xx" ? "x" : out;
+  if (out.find_first_not_of(out[0]) != out.npos) return out;
+  return out[0] == '-' ? "" : out.substr(0, 1);
 }
 
 }  // namespace
