@@ -5,11 +5,15 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tutti/core/config.hpp"
 #include "tutti/tune/devices.hpp"
 
 namespace tutti::detail {
+
+// The name of the processor in the text of /proc/cpuinfo: "AMD EPYC" or, on ARM, "processor 0x41 0xd4f".
+[[gnu::cold]] std::string processor_in(std::string_view text);
 
 // Describes this machine as a table does: "AMD EPYC, 2 cores".
 [[gnu::cold]] std::string this_machine();

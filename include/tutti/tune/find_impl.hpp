@@ -22,14 +22,22 @@
 
 namespace tutti::detail {
 
+TUTTI_INLINE std::string processor_in(std::string_view text) {
+  auto const value_of = [&](std::string_view key) -> std::string_view {
+    std::size_t const at = text.find(key);
+    if (at == text.npos) return {};
+    std::string_view const line = text.substr(at, text.find('\n', at) - at);
+    std::size_t const colon = line.find(": ");
+    return colon == line.npos ? std::string_view() : line.substr(colon + 2);
+  };
+  if (auto const name = value_of("model name"); !name.empty()) return std::string(name);
+  if (auto const part = value_of("CPU part"); !part.empty())
+    return join({"processor ", value_of("CPU implementer"), " ", part});
+  return "unknown processor";
+}
+
 TUTTI_INLINE std::string this_machine() {
-  std::string const all = text_of_file("/proc/cpuinfo");
-  std::string_view model = "unknown processor";
-  if (std::size_t const at = all.find("model name"); at != std::string::npos) {
-    std::string_view const line = std::string_view(all).substr(at, all.find('\n', at) - at);
-    if (std::size_t const colon = line.find(": "); colon != line.npos) model = line.substr(colon + 2);
-  }
-  return join({model, ", ", ::sysconf(_SC_NPROCESSORS_ONLN), " cores"});
+  return join({processor_in(text_of_file("/proc/cpuinfo")), ", ", ::sysconf(_SC_NPROCESSORS_ONLN), " cores"});
 }
 
 TUTTI_INLINE std::size_t find_shipped_table() {
