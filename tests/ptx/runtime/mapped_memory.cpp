@@ -27,8 +27,8 @@ runtime_handle add_handle(runtime::handle const& what) {
 }
 CUresult create_memory(runtime_handle* out, std::size_t bytes, CUmemAllocationProp const* how, unsigned long long) {
   auto const held = lock();
-  int const file = ::memfd_create("ptx", MFD_CLOEXEC);
   if (bytes % granularity != 0) return CUDA_ERROR_INVALID_VALUE;
+  int const file = ::memfd_create("ptx", MFD_CLOEXEC);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = add_handle({file, bytes, how->location.id});
   return CUDA_SUCCESS;
@@ -39,8 +39,8 @@ runtime::team* map_team(runtime_handle of, int file) {
 }
 CUresult create_team(runtime_handle* out, CUmulticastObjectProp const* how) {
   auto const held = lock();
-  int const file = ::memfd_create(team_name, MFD_CLOEXEC);
   if (how->size % granularity != 0 || how->numDevices > ptx::machine::gpus_at_most) return CUDA_ERROR_INVALID_VALUE;
+  int const file = ::memfd_create(team_name, MFD_CLOEXEC);
   if (file < 0 || ::ftruncate(file, runtime::team::bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = add_handle({file, how->size, 0});
   map_team(*out, file)->size = how->numDevices;
