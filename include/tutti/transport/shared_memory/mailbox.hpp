@@ -192,8 +192,8 @@ class mailbox : public packet_rounds {
   // Names a peer in error messages.
   std::string describe(int peer) const;
 
-  // Throws error if a peer that shall join a group has voted instead. `lost`: whether the process of a rank has ended.
-  [[gnu::cold]] void expect_no_vote(int peer, function_ref<bool(int)> lost) const;
+  // Throws the error of a rank that waits for a peer to join a group, which votes instead. `lost`: whether the process of a rank has ended.
+  [[noreturn, gnu::cold]] void report_vote(int peer, function_ref<bool(int)> lost) const;
 
   board notices() const noexcept { return {segment_, rank_}; }
   ballot votes() const noexcept { return {segment_, rank_, ranks_}; }

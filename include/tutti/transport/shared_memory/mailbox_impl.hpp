@@ -42,8 +42,7 @@ TUTTI_INLINE void mailbox::leave() noexcept {
   wake_all();
 }
 
-TUTTI_INLINE void mailbox::expect_no_vote(int peer, function_ref<bool(int)> lost) const {
-  if (!votes().awaits_vote(peer)) return;
+TUTTI_INLINE void mailbox::report_vote(int peer, function_ref<bool(int)> lost) const {
   int cause = -1;
   for (int r = ranks_ - 1; r >= 0; --r)
     if (lost(r) || (left(r) && (cause < 0 || !lost(cause)))) cause = r;

@@ -114,7 +114,8 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   auto const died = [&](int m) { return status(m) != detail::presence::left && lost(m); };
   auto const gone = [&](int r) {
     int const peer = members[static_cast<std::size_t>(r)];
-    if (std::ranges::none_of(members, died)) expect_no_vote(peer, [this](int any) { return lost(any); });
+    if (votes().awaits_vote(peer) && std::ranges::none_of(members, died))
+      report_vote(peer, [this](int any) { return lost(any); });
     return died(peer) || (status(peer) == detail::presence::left && std::ranges::none_of(members, died));
   };
   detail::acquaintance const others{members, gone, detail::members_must_join};

@@ -34,7 +34,7 @@ TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const
   if (!met)
     if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty()) {
       if (gone >= 0) throw detail::rank_gone(rank(), gone);
-      if (voter >= 0) expect_no_vote(voter, [](int) { return false; });
+      if (voter >= 0) report_vote(voter, [](int) { return false; });
       throw detail::absent_ranks(rank(), absent, detail::members_must_join);
     }
   int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
