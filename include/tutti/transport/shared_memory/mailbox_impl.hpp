@@ -43,10 +43,11 @@ TUTTI_INLINE void mailbox::leave() noexcept {
 }
 
 TUTTI_INLINE void mailbox::report_vote(int peer, function_ref<bool(int)> lost) const {
+  auto const died = [&](int r) { return lost(r) && !left(r); };
   int cause = -1;
   for (int r = ranks_ - 1; r >= 0; --r)
-    if (lost(r) || (left(r) && (cause < 0 || !lost(cause)))) cause = r;
-  throw rank_votes(rank_, peer, cause, cause >= 0 && !lost(cause));
+    if (died(r) || (left(r) && (cause < 0 || !died(cause)))) cause = r;
+  throw rank_votes(rank_, peer, cause, cause >= 0 && left(cause));
 }
 
 TUTTI_INLINE bool mailbox::share_core(void const* self) noexcept {
