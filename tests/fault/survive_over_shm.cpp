@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "fault/survive.hpp"
@@ -60,6 +61,22 @@ TEST_CASE("who does not come to an agreement is named over shm") {
 
 TEST_CASE("who waits in subgroup for a rank that votes learns why over shm") {
   CHECK_NOTHROW(run_local(3, [](auto& comm) { check_vote_instead_of_group(comm); }));
+}
+
+TEST_CASE("survivors that cannot create their group learn which of them is to blame") {
+  for (int const culprit : {0, 1})
+    CHECK_NOTHROW(run_local(3, [culprit](auto& comm) {
+      expect_sum(comm);
+      if (comm.rank() == 2) return;
+      error_of([&] { barrier(comm); });
+      bool const lacks_files = comm.rank() == culprit;
+      rlimit const none{0, 0};
+      if (lacks_files) ::setrlimit(RLIMIT_NOFILE, &none);
+      error const e = error_of([&] { static_cast<void>(comm.shrink()); });
+      std::string const others = "survivors could not create their group: " + std::to_string(culprit);
+      expect_error(e, error_code::system, lacks_files ? "Too many open files" : others);
+      expect(lacks_files || e.peer() == culprit, "the wrong rank is to blame");
+    }));
 }
 
 TEST_CASE("a job is aborted for all, with the reason and the exit code") {

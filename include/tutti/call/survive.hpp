@@ -185,33 +185,44 @@ communicator<Transport> communicator<Transport>::shrink(shrink_options how, std:
     if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
     detail::end_calls_to_shrink(*engine_, where);
   }
-  auto const vote = [&](bool yes) {
-    return size() > 1 ? detail::hold_vote(*engine_, detail::motion::shrink, yes ? 1 : 0, how.exclude_after, where)
+  constexpr std::uint32_t has_group = 1, is_blameless = 2;
+  auto const vote = [&](std::uint32_t flags) {
+    return size() > 1 ? detail::hold_vote(*engine_, detail::motion::shrink, flags, how.exclude_after, where)
                       : detail::resolution{};
   };
   std::chrono::nanoseconds const limit =
       how.exclude_after.count() > 0 ? how.exclude_after : engine_->environment.timeout;
   while (true) {
-    detail::resolution const before = vote(true);
+    detail::resolution const before = vote(has_group | is_blameless);
     std::vector<int> const& gone = before.gone;
     std::vector<int> left;
     for (int r = 0; r < size(); ++r)
       if (!std::binary_search(gone.begin(), gone.end(), r)) left.push_back(r);
     std::optional<communicator> made;
     std::exception_ptr refused;
+    std::uint32_t flags = has_group | is_blameless;
     try {
       made.emplace(detail::make_survivors(*this, left, !before.left.empty(), limit, where));
+    } catch (error const& e) {
+      refused = std::current_exception();
+      // If no further rank is gone, the one that it waited for could not create the group.
+      bool const names_other =
+          e.code() == error_code::rank_lost || e.code() == error_code::rank_left || e.code() == error_code::revoked;
+      flags = names_other ? is_blameless : 0;
     } catch (...) {
       refused = std::current_exception();
+      flags = 0;
     }
-    detail::resolution const after = vote(made.has_value());
+    detail::resolution const after = vote(flags);
     if (after.gone != gone) continue;
-    if (refused) std::rethrow_exception(refused);
-    if (!after.named.empty())
+    std::vector<int> const& culprits = after.named;
+    if (refused && (flags == 0 || culprits.empty())) std::rethrow_exception(refused);
+    if ((after.flags & has_group) == 0)
       throw error({.code = error_code::system,
                    .rank = rank(),
-                   .peer = after.named.front(),
-                   .what = detail::join({"survivors could not create their group: ", detail::list_of(after.named)}),
+                   .peer = culprits.empty() ? -1 : culprits.front(),
+                   .what = detail::join({"survivors could not create their group", culprits.empty() ? "" : ": ",
+                                         detail::list_of(culprits)}),
                    .way_out = "check the output of these ranks",
                    .where = where});
     engine_->close(
