@@ -465,6 +465,12 @@ TEST_CASE("no process is left behind") {
     CHECK(c.wait() == 0);
     CHECK(time.seconds() < 50);
   }
+  SUBCASE("by a job that ends, although one traces another") {
+    stopwatch time;
+    command c(run + "-n 1 " + TUTTI_RANKS + " leave_traced");
+    CHECK(c.wait() == 0);
+    CHECK(time.seconds() < 50);
+  }
   SUBCASE("by a launcher that is killed") {
     stopwatch time;
     command c(run + "-n 2 sh -c 'echo ready; exec sleep 61'");

@@ -112,14 +112,13 @@ class processes {
   // Kills children until none are left but those that this process had before it became tutti-run: it inherits the children of each one
   // that ends.
   void end_orphans() const {
-    for (bool any = true; any;) {
-      any = false;
-      for (pid_t const process : children()) {
-        if (std::ranges::find(earlier_, process) != earlier_.end()) continue;
-        any = true;
-        ::kill(process, SIGKILL);
-        ::waitpid(process, nullptr, 0);
-      }
+    while (true) {
+      std::vector<pid_t> orphans = children();
+      std::erase_if(orphans, [&](pid_t p) { return std::ranges::find(earlier_, p) != earlier_.end(); });
+      if (orphans.empty()) return;
+      for (pid_t const process : orphans)
+        ::kill(process, SIGKILL);  // all: a process that another traces ends only after it
+      for (pid_t const process : orphans) ::waitpid(process, nullptr, 0);
     }
   }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A program that a launcher starts as several ranks; its first argument selects its task.
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -68,6 +70,29 @@ int join_late(int rank) {
   return rank == 1 || rank == 2 ? 1 : 0;
 }
 
+// Leaves two processes behind, of which the second traces the first, which therefore does not end before the second does.
+int leave_traced() {
+  int ready[2];
+  if (::pipe(ready) != 0) return 1;
+  auto const fork_and_wait = [&](auto&& prepare) {
+    char word = 0;
+    pid_t const process = ::fork();
+    if (process == 0) {
+      ::alarm(61);
+      bool told = prepare();
+      told &= ::write(ready[1], &word, 1) == 1;
+      while (told) ::pause();
+      ::_exit(1);
+    }
+    return ::read(ready[0], &word, 1) == 1 ? process : -1;
+  };
+  pid_t const traced = fork_and_wait([] {
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    return true;
+  });
+  return fork_and_wait([&] { return ::ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) == 0; }) > 0 ? 0 : 1;
+}
+
 int run(std::string const& task, int number) {
   tutti::place const me = tutti::find_place();
   if (task == "absent" && me.rank == number) {              // a rank that runs but does not arrive
@@ -90,6 +115,7 @@ int run(std::string const& task, int number) {
   }
   if (task == "elastic") return train_elastically(number);
   if (task == "late_join") return join_late(me.rank);
+  if (task == "leave_traced") return leave_traced();
   auto comm = tutti::init();
   if (task == "sum" || task == "again") {
     if (!sums_up(comm, number)) return 3;
