@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-// Returns 0, or the number of the error; then no incomplete file stays.
+// Returns 0, or the number of the error; then no incomplete file stays, except behind a symbolic link.
 inline int write_result(std::string const& path, std::string const& text) {
   errno = 0;
   std::ofstream file(path);
