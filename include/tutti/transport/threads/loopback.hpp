@@ -75,7 +75,8 @@ class loopback : public detail::mailbox {
 
   // Creates an independent transport of these ranks, in this order. Each of them calls it with the same list; it
   // returns when all have. `others_live`: the ranks outside use their cores, too.
-  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has left.
+  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has left. If one of them votes instead
+  // (ballot.hpp): rank_left with a rank that has left, else revoked.
   [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::countdown& until,
                                                    bool others_live = true);
 
