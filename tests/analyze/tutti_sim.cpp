@@ -147,6 +147,7 @@ TEST_CASE("tutti-sim refuses with a sentence") {
            {"verify ring -c barrier", "ring does not implement barrier; `tutti-sim list` prints"},
            {"verify ring --nodes 2,2", "--nodes is for two_level; name that algorithm alone"},
            {"verify two_level ring --nodes 2,2", "--nodes is for two_level; name that algorithm alone"},
+           {"verify all ring --nodes 2,2", "--nodes is for two_level; name that algorithm alone"},
            {"verify ring --slices 0", "cannot verify 0 slices or credits; give 1 to 64"},
            {"verify ring --slices 2000000000 -r 3", "cannot verify 2000000000 slices or credits; give 1 to 64"},
            {"verify ring --credits 2000000000 -r 3", "cannot verify 2000000000 slices or credits; give 1 to 64"},

@@ -76,7 +76,7 @@ inline int verify_command(verify_arguments a) {
              "give 1 or more for each");
     on_nodes += each;
   }
-  bool const names_others = !a.algorithms.empty() && std::ranges::find(a.algorithms, "all") == a.algorithms.end();
+  bool const names_others = std::ranges::any_of(a.algorithms, [](std::string const& name) { return name != "all"; });
   if (!a.nodes.empty() && names_others) refuse("--nodes is for two_level", "name that algorithm alone");
   if (a.what != "all") collective_named(a.what);
   bool fine = !composite || verify_two_levels(a.what, first, last, a.nodes, a.in_place);
