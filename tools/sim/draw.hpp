@@ -11,6 +11,7 @@
 
 #include "schedules.hpp"
 #include "tutti/analyze/draw.hpp"
+#include "write_picture.hpp"
 
 namespace simulator {
 

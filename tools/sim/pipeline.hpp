@@ -17,6 +17,7 @@
 #include "tutti/training/schedule/registry.hpp"
 #include "tutti/training/schedule/simulate.hpp"
 #include "tutti/training/schedule/verify.hpp"
+#include "write_picture.hpp"
 
 namespace simulator {
 

@@ -200,18 +200,17 @@ communicator<Transport> communicator<Transport>::shrink(shrink_options how, std:
       if (!std::binary_search(gone.begin(), gone.end(), r)) left.push_back(r);
     std::optional<communicator> made;
     std::exception_ptr refused;
-    std::uint32_t flags = has_group | is_blameless;
+    std::uint32_t flags = 0;
     try {
       made.emplace(detail::make_survivors(*this, left, !before.left.empty(), limit, where));
+      flags = has_group | is_blameless;
     } catch (error const& e) {
       refused = std::current_exception();
       // If no further rank is gone, the one that it waited for could not create the group.
-      bool const names_other =
-          e.code() == error_code::rank_lost || e.code() == error_code::rank_left || e.code() == error_code::revoked;
-      flags = names_other ? is_blameless : 0;
+      if (e.code() == error_code::rank_lost || e.code() == error_code::rank_left || e.code() == error_code::revoked)
+        flags = is_blameless;
     } catch (...) {
       refused = std::current_exception();
-      flags = 0;
     }
     detail::resolution const after = vote(flags);
     if (after.gone != gone) continue;

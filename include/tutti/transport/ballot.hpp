@@ -62,11 +62,7 @@ class ballot {
   // after it, the outcome is lost, and is reported as its own timeout.
   std::optional<resolution> decision(std::uint64_t number) const;
   // Whether a rank has cast its vote in an agreement that waits for that of this rank.
-  bool awaits_vote(int rank) const noexcept {
-    auto const number = [&](int r) { return segment_->rank(r).vote.load(std::memory_order_acquire) >> 33; };
-    auto const after = [&](std::uint64_t other) { return ((number(rank) - other) & counted) - 1 < counted / 2; };
-    return after(number(rank_)) && after(segment_->header().decided.load(std::memory_order_acquire) >> 32);
-  }
+  [[gnu::cold]] bool awaits_vote(int rank) const noexcept;
   // The number of the last agreement that was decided, which is less than 2^31 away from `number`.
   std::uint64_t last_decided(std::uint64_t number) const noexcept {
     return number_of(segment_->header().decided.load(std::memory_order_acquire), number);

@@ -35,6 +35,12 @@ TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noe
       last, number << 32 | before << 16 | static_cast<std::uint64_t>(rank_), std::memory_order_acq_rel);
 }
 
+TUTTI_INLINE bool ballot::awaits_vote(int rank) const noexcept {
+  auto const number = [&](int r) { return segment_->rank(r).vote.load(std::memory_order_acquire) >> 33; };
+  auto const after = [&](std::uint64_t other) { return ((number(rank) - other) & counted) - 1 < counted / 2; };
+  return after(number(rank_)) && after(segment_->header().decided.load(std::memory_order_acquire) >> 32);
+}
+
 TUTTI_INLINE std::optional<resolution> ballot::decision(std::uint64_t number) const {
   std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
   std::uint64_t const last = number_of(word, number);
