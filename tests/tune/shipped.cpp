@@ -41,6 +41,21 @@ TEST_CASE("on Zen 3, whose rules precede those of Zen 5, two ranks fetch blocks 
       }
 }
 
+TEST_CASE(
+    "on Zen 1, ranks fetch larger blocks, unless memory is closed to peers, and take the rules of Zen 5 for other "
+    "calls") {
+  for (collective const c : {collective::all_gather, collective::all_to_all, collective::gather, collective::broadcast})
+    for (std::size_t const bytes : {std::size_t{8}, std::size_t{1} << 15, std::size_t{1} << 16, std::size_t{1} << 25})
+      for (bool const pulls : {true, false}) {
+        detail::problem const p{.what = c, .bytes = bytes, .ranks = 2, .pulls = pulls};
+        detail::rule const *const here = tables::amd_zen1.find(p), *const there = tables::amd_zen5.find(p);
+        REQUIRE((here != nullptr && there != nullptr));
+        bool const exchanges = all_hear_all(c);
+        CHECK((here->how == protocol::pull) == (exchanges && pulls && bytes > 1 << 15));
+        if (!exchanges) CHECK(*here == *there);
+      }
+}
+
 TEST_CASE("this machine has one of the tables") { CHECK(find_shipped_table() < shipped_tables.size()); }
 
 TEST_CASE("every table serves every collective that it was measured for") {

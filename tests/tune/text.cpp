@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,8 @@ TEST_CASE("what is written is read") {
     CHECK(read.apart == written.apart);
     CHECK(read.crowded == written.crowded);
     CHECK(read.links == written.links);
-    std::vector<rule> rules(written.rules.begin(), written.rules.end());
-    rules.insert(rules.end(), written.over_messages.begin(), written.over_messages.end());
+    std::vector<rule> rules;
+    for (std::span<rule const> const some : written.all_rules()) rules.insert(rules.end(), some.begin(), some.end());
     CHECK(read.rules == rules);
     CHECK(to_text(read.view()) == text);
   }

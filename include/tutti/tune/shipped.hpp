@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tutti/tune/table.hpp"
+#include "tutti/tune/table_amd_zen1.hpp"
 #include "tutti/tune/table_amd_zen3.hpp"
 #include "tutti/tune/table_amd_zen5.hpp"
 #include "tutti/tune/table_intel_xeon.hpp"
@@ -25,9 +26,10 @@ struct shipped_table {
 };
 
 // In the order of preference for processors from other vendors.
-inline constexpr std::array<shipped_table, 3> shipped_tables{{
+inline constexpr std::array<shipped_table, 4> shipped_tables{{
     {{"AuthenticAMD", 26}, tables::amd_zen5},
     {{"AuthenticAMD", 25}, tables::amd_zen3},
+    {{"AuthenticAMD", 23}, tables::amd_zen1},
     {{"GenuineIntel", 6}, tables::intel_xeon},
 }};
 

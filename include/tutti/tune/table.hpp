@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -140,13 +141,15 @@ struct tuning_table {
   std::string_view machine, date, command;  // the origin of the measurements
   costs apart, crowded;                     // for problems that no rule matches
   std::span<rule const> rules;
-  std::span<rule const> over_messages{};  // further rules, which shipped tables share
-  link_times links{};                     // only measured ones
+  std::span<rule const> similar{},
+      over_messages{};  // further rules: those of a similar machine, and those of all shipped tables
+  link_times links{};   // only measured ones
   device_limits devices{};
 
   constexpr costs const& cost(bool is_crowded) const { return is_crowded ? crowded : apart; }
+  constexpr std::array<std::span<rule const>, 3> all_rules() const { return {rules, similar, over_messages}; }
   [[gnu::cold]] constexpr rule const* find(problem const& p) const {
-    for (std::span<rule const> const some : {rules, over_messages})
+    for (std::span<rule const> const some : all_rules())
       for (rule const& r : some)
         if (r.fits(p)) return &r;
     return nullptr;

@@ -4,17 +4,13 @@
 // Blocks of 256 to 512 KiB are fetched because that took 0.9 of the time of staging for 512 KiB on 2 cores of a Zen 4 (2026-11-28).
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-
 #include "tutti/tune/table.hpp"
 #include "tutti/tune/table_amd_zen5.hpp"
 
 namespace tutti::tables {
 
 // clang-format off
-inline constexpr rule amd_zen3_first[] = {
+inline constexpr rule amd_zen3_rules[] = {
   {collective::all_reduce, 2, 2, occupancy::apart, reach::any, 65536, algorithm_id::one_shot, protocol::automatic, 4038, 32768},
   {collective::all_reduce, 2, 2, occupancy::apart, reach::any, 4194304, algorithm_id::two_shot, protocol::automatic, 259925, 2097152},
   {collective::all_reduce, 2, 2, occupancy::apart, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 1857000, 8388608},
@@ -26,12 +22,6 @@ inline constexpr rule amd_zen3_first[] = {
 };
 // clang-format on
 
-inline constexpr auto amd_zen3_rules = [] {
-  std::array<rule, std::size(amd_zen3_first) + std::size(amd_zen5_rules)> out{};
-  std::ranges::copy(amd_zen5_rules, std::ranges::copy(amd_zen3_first, out.begin()).out);
-  return out;
-}();
-
 inline constexpr tuning_table amd_zen3 = {
     .machine = "AMD EPYC (Zen 3; where it does not differ, Zen 5), 2 cores",
     .date = "2026-11-27",
@@ -40,6 +30,7 @@ inline constexpr tuning_table amd_zen3 = {
     .apart = amd_zen5.apart,
     .crowded = amd_zen5.crowded,
     .rules = amd_zen3_rules,
+    .similar = amd_zen5_rules,
     .over_messages = over_messages_rules,
 };
 

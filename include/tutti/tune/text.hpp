@@ -22,7 +22,16 @@ struct owned_table {
   link_times links{};
   device_limits devices{};
 
-  tuning_table view() const { return {machine, date, command, apart, crowded, rules, {}, links, devices}; }
+  tuning_table view() const {
+    return {.machine = machine,
+            .date = date,
+            .command = command,
+            .apart = apart,
+            .crowded = crowded,
+            .rules = rules,
+            .links = links,
+            .devices = devices};
+  }
 };
 
 [[gnu::cold]] std::string bytes_up_to(std::size_t limit);

@@ -38,7 +38,7 @@ TUTTI_INLINE std::string to_text(tuning_table const& t) {
     if (t.devices.*value != device_limits{}.*value)
       append(out, {"device ", what, " ", bytes_up_to(t.devices.*value), "\n"});
   out += "# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n";
-  for (std::span<rule const> const some : {t.rules, t.over_messages})
+  for (std::span<rule const> const some : t.all_rules())
     for (rule const& r : some) append(out, {"rule ", to_text(r), "\n"});
   return out += "end\n";
 }
