@@ -36,17 +36,23 @@ struct pair {
   }
 };
 
+// Whether the only slice of a message, or the first of several, has arrived.
+bool has_arrived(channels& at, std::size_t n, bool more, channels::view& out) {
+  message_slice const slice{{0, n}, more};
+  return at.arrived(0, 0, slice, [&] { return slice; }, out);
+}
+
 }  // namespace
 
 TEST_CASE("a slice through a slot arrives as it was when it was sent") {
   pair p({.slice = loopback::slice_bytes});
   channels::view view{};
-  CHECK_FALSE(p.b.arrived(0, 0, 100, false, view));
+  CHECK_FALSE(has_arrived(p.b, 100, false, view));
   std::vector<int> values(100, 5);
   CHECK_FALSE(p.a.refers(values.data(), 100));
   p.send(values, false);
   values.assign(100, 6);
-  REQUIRE(p.b.arrived(0, 0, 100, false, view));
+  REQUIRE(has_arrived(p.b, 100, false, view));
   CHECK(view.data[99] == 5);
   CHECK_FALSE(view.foreign);
   p.b.release(0, 0);
@@ -63,7 +69,7 @@ TEST_CASE("memory that is referred to is read in place, and settled when it was 
   REQUIRE(p.a.claim(1, 0, 100) != nullptr);
   p.a.refer(1, 0, values.data(), 100, false);
   channels::view view{};
-  REQUIRE(p.b.arrived(0, 0, 100, false, view));
+  REQUIRE(has_arrived(p.b, 100, false, view));
   CHECK(view.data == values.data());
   CHECK(p.a.refers_to_any());
   CHECK_FALSE(p.a.all_read(values.data() + 50, 1));
@@ -73,17 +79,47 @@ TEST_CASE("memory that is referred to is read in place, and settled when it was 
   CHECK(p.a.settled());
 }
 
+TEST_CASE("every slice of a run is at its place in the message") {
+  pair p({.refers = true, .slice = loopback::slice_bytes});
+  std::vector<int> const values(250, 5);
+  message_slice const run{{1000, 250}, true};
+  REQUIRE(p.a.claim(1, 0, 250) != nullptr);
+  p.a.refer(1, 0, values.data(), 250, true);
+  channels::view view{};
+  for (std::size_t const begin : {0u, 100u, 200u}) {
+    message_slice const slice{{1000 + begin, begin < 200 ? 100u : 50u}, true};
+    REQUIRE(p.b.arrived(0, 0, slice, [&] { return run; }, view));
+    CHECK(view.data == values.data() + begin);
+    CHECK(view.in_run);
+  }
+  REQUIRE(p.b.arrived(0, 0, run, [&] { return run; }, view));
+  CHECK(view.data == values.data());
+  CHECK_FALSE(view.in_run);
+  CHECK_FALSE(p.b.found());
+}
+
+TEST_CASE("a run after which more or less follows is a violation") {
+  pair p({.refers = true, .slice = loopback::slice_bytes});
+  std::vector<int> const values(250, 5);
+  REQUIRE(p.a.claim(1, 0, 250) != nullptr);
+  p.a.refer(1, 0, values.data(), 250, false);
+  channels::view view{};
+  CHECK_FALSE(p.b.arrived(0, 0, {{0, 100}, true}, [] { return message_slice{{0, 250}, true}; }, view));
+  CHECK(p.b.found().bytes == 1000);
+  CHECK(p.b.found().expected == 400);
+}
+
 TEST_CASE("a slice of another length, or with more to follow, is a violation") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, true);
   channels::view view{};
   SUBCASE("length") {
-    CHECK_FALSE(p.b.arrived(0, 0, 4, true, view));
+    CHECK_FALSE(has_arrived(p.b, 4, true, view));
     CHECK(p.b.found().bytes == 12);
     CHECK(p.b.found().expected == 16);
   }
   SUBCASE("more") {
-    CHECK_FALSE(p.b.arrived(0, 0, 3, false, view));
+    CHECK_FALSE(has_arrived(p.b, 3, false, view));
     CHECK(p.b.found().more);
     CHECK_FALSE(p.b.found().expected_more);
   }
@@ -96,7 +132,7 @@ TEST_CASE("a slice of another call is a violation") {
   p.send({1, 2, 3}, false);
   channels later(p.to, &p.references_b, {.slice = loopback::slice_bytes}, 8);
   channels::view view{};
-  CHECK_FALSE(later.arrived(0, 0, 3, false, view));
+  CHECK_FALSE(has_arrived(later, 3, false, view));
   CHECK(later.found().other_call);
 }
 

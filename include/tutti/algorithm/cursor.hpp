@@ -21,7 +21,10 @@ concept message_sizes = requires(S const& sizes, int lane, region const& r, int 
   { sizes.largest_chunk(lane) } -> std::same_as<std::size_t>;
 };
 
-// A slice of a message.
+// Where peers read a rank's memory in place, one message refers them to up to this many slices, a run. Runs begin at multiples of it.
+inline constexpr std::size_t longest_run = 16;
+
+// A slice of a message, or several.
 struct message_slice {
   extent range;       // elements of the message, all its chunks together
   bool more = false;  // further slices of the message follow
@@ -41,24 +44,27 @@ struct cursor {
   std::size_t end = 0;  // both halves have slices up to this one
   std::size_t sent = 0;
   std::size_t received = 0;
-  int sending = 0;    // the next receiver of slice `sent`
-  int receiving = 0;  // the next source of slice `received`, where sources are stored one by one
+  int sending = 0;      // the next receiver of slice `sent`
+  int receiving = 0;    // the next source of slice `received`, where sources are stored one by one
+  std::size_t run = 1;  // how many slices are received from each of these at once
 
   // `available`: how many slices the phase before has finished.
   TUTTI_HOST_DEVICE constexpr bool may_send(std::size_t available) const { return sent < end && sent < available; }
-  // Receiving stays behind sending, because a step sends what memory held before the step.
-  TUTTI_HOST_DEVICE constexpr bool may_receive(std::size_t available) const {
-    return received < end && received < available && (sent > received || sent == end);
+  // How many slices may be received. Receiving stays behind sending, because a step sends what memory held before the step.
+  TUTTI_HOST_DEVICE constexpr std::size_t receivable(std::size_t available) const {
+    std::size_t const most = available < sent ? available : sent;
+    return most > received ? most - received : 0;
   }
+  TUTTI_HOST_DEVICE constexpr bool may_receive(std::size_t available) const { return receivable(available) > 0; }
   TUTTI_HOST_DEVICE constexpr bool step_done() const { return sent == end && received == end; }
 
-  TUTTI_HOST_DEVICE constexpr void sent_to_one() {
-    if (++sending == now.to.count) sending = 0, ++sent;
+  TUTTI_HOST_DEVICE constexpr void sent_to_one(std::size_t slices = 1) {
+    if (++sending == now.to.count) sending = 0, sent = sent + slices < end ? sent + slices : end;
   }
-  TUTTI_HOST_DEVICE constexpr void received_from_one() {
-    if (++receiving == now.from.count) receiving = 0, ++received;
+  TUTTI_HOST_DEVICE constexpr void received_from_one(std::size_t slices = 1) {
+    if (++receiving == now.from.count) receiving = 0, received += slices;
   }
-  TUTTI_HOST_DEVICE constexpr void received_from_all() { ++received; }
+  TUTTI_HOST_DEVICE constexpr void received_from_all(std::size_t slices = 1) { received += slices; }
 };
 
 // The cursors of one rank in one call. They move independently, except that a phase takes a slice only when the phase
@@ -110,12 +116,17 @@ class walk {
     return before.sent < before.received ? before.sent : before.received;
   }
 
-  // Slice `s` of the message to or from peer k.
-  TUTTI_HOST_DEVICE message_slice slice(int lane, region const& r, int k, std::size_t s) const noexcept {
+  // `run` slices, from slice `s` on, of the message to or from peer k.
+  TUTTI_HOST_DEVICE message_slice slice(int lane, region const& r, int k, std::size_t s,
+                                        std::size_t run = 1) const noexcept {
     std::size_t const count = sizes_.count(lane, r, k);
-    message_slice out{slice_of(count, slice_, s)};
+    message_slice out{slice_of(count, slice_, s, run)};
     out.more = out.range.end() < count;
     return out;
+  }
+  // The run that slice `s` is part of.
+  TUTTI_HOST_DEVICE message_slice run(int lane, region const& r, int k, std::size_t s) const noexcept {
+    return slice(lane, r, k, s - s % longest_run, longest_run);
   }
   // Messages of one step may differ in length, so the last slices of some have no elements, and are not sent.
   TUTTI_HOST_DEVICE bool travels(message_slice const& m, std::size_t s) const noexcept {

@@ -92,6 +92,13 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
     if (reduces(r.what)) travel.fetched = on.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
   }
   if constexpr (has_windows<Layout>) place_windows(on, travel, schedule.lanes(s) * schedule.phases(s), memory);
+  else if constexpr (maps_memory<Transport>)
+    if (travel.refers && !pulls && schedule.fetchable && !schedule.pipelined &&
+        (r.ragged || r.bytes() > travel.slice)) {
+      auto const shown = [&](auto const& s) { return on.transport().is_shared(s.data, s.where.end()); };
+      travel.shows_input = !r.prepares && shown(memory.input);
+      travel.shows_output = shown(memory.output);
+    }
   return travel;
 }
 

@@ -51,11 +51,12 @@ TUTTI_HOST_DEVICE constexpr std::size_t slices(std::size_t count, std::size_t sl
   return (count + slice - 1) / slice;
 }
 
-// Slice `index` of `count` elements; empty past the end, on sender and receiver alike.
-TUTTI_HOST_DEVICE constexpr extent slice_of(std::size_t count, std::size_t slice, std::size_t index) {
+// `run` slices of `count` elements from slice `index` on; empty past the end, on sender and receiver alike.
+TUTTI_HOST_DEVICE constexpr extent slice_of(std::size_t count, std::size_t slice, std::size_t index,
+                                            std::size_t run = 1) {
   std::size_t const begin = index * slice;
   if (begin >= count) return {count, 0};
-  return {begin, count - begin < slice ? count - begin : slice};
+  return {begin, count - begin < run * slice ? count - begin : run * slice};
 }
 
 }  // namespace detail

@@ -37,6 +37,8 @@ class execution {
         memory_(memory),
         body_(body),
         streams_(how.streams),
+        shows_input_(how.shows_input),
+        shows_output_(how.shows_output),
         walk_(schedule, s, transport.rank(), memory, body.whole_elements(how.slice), announces) {}
 
   // Moves every cursor as far as it goes without waiting.
@@ -58,9 +60,9 @@ class execution {
     if (c.finished) return false;
     std::size_t const available = walk_.available(track);
     bool moved = false;
-    if (c.may_send(available)) moved |= send(c, track);
-    if (c.may_receive(available)) {
-      moved |= c.now.keep.split ? receive_next(c, track) : receive(c, track);
+    if (c.may_send(available)) moved |= send(c, track, available);
+    if (std::size_t const most = c.receivable(available); most > 0) {
+      moved |= c.now.keep.split ? receive_next(c, track, most) : receive(c, track, most);
       if (traffic_.found()) return false;
     }
     if (c.step_done()) {
@@ -72,10 +74,13 @@ class execution {
 
   // -- Sending from memory.
 
-  TUTTI_HOST_DEVICE bool send(cursor& c, int track) {
+  // `available`: how many slices may be sent.
+  TUTTI_HOST_DEVICE bool send(cursor& c, int track, std::size_t available) {
     region const& give = c.now.give;
     int const peer = walk_.peer(c.now.to, c.sending);
-    message_slice const part = walk_.slice(c.me.lane, give, c.sending, c.sent);
+    std::size_t const slices = refers_to_runs(give) ? longest_run : 1;
+    if (slices > 1 && available < c.sent + slices && available < c.end) return false;
+    message_slice const part = walk_.slice(c.me.lane, give, c.sending, c.sent, slices);
     extent const& range = part.range;
     if (peer != c.me.rank && walk_.travels(part, c.sent)) {
       element* const place = traffic_.claim(peer, track, range.count, body_.alignment());
@@ -95,8 +100,14 @@ class execution {
         traffic_.publish(peer, track, range.count, part.more);
       }
     }
-    c.sent_to_one();
+    c.sent_to_one(slices);
     return true;
+  }
+
+  // Whether peers read the messages of this region in place, each of which is contiguous.
+  TUTTI_HOST_DEVICE bool refers_to_runs(region const& give) const noexcept {
+    return maps_memory<Transport> && (give.split || give.what.count == 1) &&
+           ((give.where == space::input && shows_input_) || (give.where == space::output && shows_output_));
   }
 
   // In a call whose messages are fetched, slices of an array with gaps are gathered where the peer can read them; false while it
@@ -111,25 +122,54 @@ class execution {
     return true;
   }
 
-  // -- Receiving a slice from all sources at once, combining it, and passing it on.
+  // -- Receiving. Where all sources have a run of slices, they are received at once: 512 KiB by gather takes 0.8 of the time (Zen 1).
 
-  TUTTI_HOST_DEVICE bool receive(cursor& c, int track) {
+  // A window has room for one slice only.
+  static constexpr bool receives_runs = maps_memory<Transport> && !has_windows<Layout>;
+
+  TUTTI_HOST_DEVICE bool arrived(cursor const& c, int track, int k, message_slice const& part, view& out) noexcept {
+    auto const run = [&] { return walk_.run(c.me.lane, c.now.keep, k, c.received); };
+    return traffic_.arrived(walk_.peer(c.now.from, k), track, part, run, out);
+  }
+  // How many slices of the current run may be received.
+  TUTTI_HOST_DEVICE static std::size_t rest_of_run(cursor const& c, std::size_t most) noexcept {
+    std::size_t const rest = longest_run - c.received % longest_run;
+    return rest < most ? rest : most;
+  }
+  // Releases a message if it ends with `part`, which was received in so many slices.
+  TUTTI_HOST_DEVICE void release(cursor const& c, int track, int k, view const& from, std::size_t slices,
+                                 message_slice const& part) noexcept {
+    if (from.in_run && part.more && (c.received + slices) % longest_run != 0) return;
+    traffic_.release(walk_.peer(c.now.from, k), track);
+  }
+
+  // -- Receiving from all sources at once, combining, and passing on. `most`: slices that may be received.
+
+  TUTTI_HOST_DEVICE bool receive(cursor& c, int track, std::size_t most) {
     step const& t = c.now;
-    message_slice const part = walk_.slice(c.me.lane, t.keep, 0, c.received);
-    extent const& range = part.range;
+    message_slice part = walk_.slice(c.me.lane, t.keep, 0, c.received);
+    std::size_t slices = 1;
     if (walk_.travels(part, c.received)) {
       auto&& lists = traffic_.lists();
       int self = -1;
+      bool in_runs = receives_runs && most > 1 && !t.forwards();
       for (int k = 0; k < t.from.count; ++k) {
-        int const peer = walk_.peer(t.from, k);
-        if (peer == c.me.rank) self = k;
-        else if (!traffic_.arrived(peer, track, range.count, part.more, lists.arrived[k])) return false;
+        if (walk_.peer(t.from, k) == c.me.rank) {
+          self = k;
+        } else {
+          if (!arrived(c, track, k, part, lists.arrived[k])) return false;
+          in_runs = in_runs && lists.arrived[k].in_run;
+        }
       }
-      if ((range.count > 0 || t.forwards()) && !combine_slice(c, track, part, lists, self)) return false;
+      if (in_runs) {
+        slices = rest_of_run(c, most);
+        part = walk_.slice(c.me.lane, t.keep, 0, c.received, slices);
+      }
+      if ((part.range.count > 0 || t.forwards()) && !combine_slice(c, track, part, lists, self)) return false;
       for (int k = 0; k < t.from.count; ++k)
-        if (k != self) traffic_.release(walk_.peer(t.from, k), track);
+        if (k != self) release(c, track, k, lists.arrived[k], slices, part);
     }
-    c.received_from_all();
+    c.received_from_all(slices);
     return true;
   }
 
@@ -194,19 +234,33 @@ class execution {
     return true;
   }
 
-  // -- Receiving a slice from each source into a chunk of its own.
+  // -- Receiving from each source into a chunk of its own.
 
-  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track) {
+  // Whether all sources have the current run in one message.
+  [[gnu::noinline]] bool arrived_in_runs(cursor const& c, int track) noexcept {
+    for (int k = 0; k < c.now.from.count; ++k) {
+      message_slice const part = walk_.slice(c.me.lane, c.now.keep, k, c.received);
+      if (walk_.peer(c.now.from, k) == c.me.rank || !walk_.travels(part, c.received)) continue;
+      view from{};
+      if (!arrived(c, track, k, part, from) || (part.more && !from.in_run)) return false;
+    }
+    return true;
+  }
+
+  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track, std::size_t most) {
     step const& t = c.now;
     int const peer = walk_.peer(t.from, c.receiving);
-    message_slice const part = walk_.slice(c.me.lane, t.keep, c.receiving, c.received);
+    if constexpr (receives_runs)
+      if (c.receiving == 0) c.run = most > 1 && arrived_in_runs(c, track) ? rest_of_run(c, most) : 1;
+    std::size_t const slices = receives_runs ? c.run : 1;
+    message_slice const part = walk_.slice(c.me.lane, t.keep, c.receiving, c.received, slices);
     extent const& range = part.range;
     if (walk_.travels(part, c.received)) {
       chunks const chunk = memory_.share(t.keep, c.receiving);
       auto const kept = memory_.writable_pieces(c.me.lane, t.keep, chunk, range);
       view from{};
       if (peer == c.me.rank) from.data = memory_.pieces(c.me.lane, t.own, t.own.what, range).data();
-      else if (!traffic_.arrived(peer, track, range.count, part.more, from)) return false;
+      else if (!arrived(c, track, c.receiving, part, from)) return false;
       // In place, the own chunk is where it belongs already, and peers may be reading it.
       if (range.count > 0 && (from.foreign || from.data != kept.data())) {
         if (!all_read(kept)) return false;
@@ -219,9 +273,9 @@ class execution {
           body_(&from.data, 1, &to, 1, range.count, {.stream = streams(c)});
         }
       }
-      if (peer != c.me.rank) traffic_.release(peer, track);
+      if (peer != c.me.rank) release(c, track, c.receiving, from, slices, part);
     }
-    c.received_from_one();
+    c.received_from_one(slices);
     return true;
   }
 
@@ -275,7 +329,7 @@ class execution {
   traffic<Transport, element> traffic_;
   surfaces<element, Layout> const& memory_;
   Body body_;
-  bool streams_;
+  bool streams_, shows_input_, shows_output_;
   detail::walk<Schedule, surfaces<element, Layout>> walk_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tutti/algorithm/cursor.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/execute/protocol_violation.hpp"
 #include "tutti/execute/references.hpp"
@@ -21,6 +22,8 @@ namespace tutti::detail {
 struct access {
   bool refers = false;           // a receiver reads what it can address in place
   bool pulls = false;            // and fetches what it cannot; then `refers` too
+  bool shows_input = false;      // peers can read all of the input in place, so one message refers to a run of slices
+  bool shows_output = false;     // the same for the output
   std::size_t slice = 0;         // bytes of a message that are in flight at once
   std::byte* fetched = nullptr;  // room for a slice of every peer, where values are combined
   bool streams = false;          // the output is too large to stay in a cache
@@ -30,10 +33,11 @@ struct access {
 template <carries_slices Transport, class T>
 class traffic {
  public:
-  // The message at the head of a channel.
+  // A slice that has arrived.
   struct view {
     T const* data;
     bool foreign;  // in the peer's process: to be fetched
+    bool in_run;   // its message holds the other slices of its run too
   };
 
   // Lists of what a step receives and combines at once.
@@ -130,23 +134,31 @@ class traffic {
     else return true;
   }
 
-  // -- Receiving: whether the slice that is due has arrived; use the view, release.
+  // -- Receiving: whether the slice that is due has arrived, alone or in its run, which is find_run(); use the view, release.
   TUTTI_CALLS_ANY
-  TUTTI_HOST_DEVICE bool arrived(int peer, int track, std::size_t n, bool more, view& out) noexcept {
+  template <class FindRun>
+  TUTTI_HOST_DEVICE bool arrived(int peer, int track, message_slice const& slice, FindRun const& find_run,
+                                 view& out) noexcept {
     arrival const message = transport_.peek(peer, track, tag_);
     if (message.state == arrival::nothing) return false;
-    std::size_t const bytes = n * sizeof(T);
-    if (!message || message.bytes != bytes || message.more != more) {
-      violation_ = {.peer = peer,
-                    .other_call = message.state == arrival::mismatched,
-                    .bytes = message.bytes,
-                    .more = message.more,
-                    .expected = bytes,
-                    .expected_more = more};
-      return false;
-    }
-    out = {reinterpret_cast<T const*>(message.data), message.foreign};
-    return true;
+    auto const is = [&](message_slice const& expected) {
+      return message && message.bytes == expected.range.count * sizeof(T) && message.more == expected.more;
+    };
+    out = {reinterpret_cast<T const*>(message.data), message.foreign, false};
+    if (is(slice)) return true;
+    if constexpr (maps)
+      if (message_slice const run = find_run(); is(run)) {
+        out.data += slice.range.begin - run.range.begin;
+        out.in_run = true;
+        return true;
+      }
+    violation_ = {.peer = peer,
+                  .other_call = message.state == arrival::mismatched,
+                  .bytes = message.bytes,
+                  .more = message.more,
+                  .expected = slice.range.count * sizeof(T),
+                  .expected_more = slice.more};
+    return false;
   }
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE void release(int peer, int track) noexcept { transport_.release(peer, track); }
@@ -168,7 +180,7 @@ class traffic {
   TUTTI_HOST_DEVICE bool fetch(int peer, int k, view& from, std::size_t n) noexcept {
     T* const to = reinterpret_cast<T*>(how_.fetched + static_cast<std::size_t>(k) * how_.slice);
     if (!fetch(peer, from.data, to, n)) return false;
-    from = {to, false};
+    from = {to, false, false};
     return true;
   }
 
