@@ -46,7 +46,7 @@ struct cursor {
   std::size_t received = 0;
   int sending = 0;      // the next receiver of slice `sent`
   int receiving = 0;    // the next source of slice `received`, where sources are stored one by one
-  std::size_t run = 1;  // how many slices are received from each of these at once
+  std::size_t run = 1;  // how many slices are received at once
 
   // `available`: how many slices the phase before has finished.
   TUTTI_HOST_DEVICE constexpr bool may_send(std::size_t available) const { return sent < end && sent < available; }

@@ -54,6 +54,9 @@ class execution {
   using readable_pieces = pieces<element const, Layout>;
   using writable_pieces = pieces<element, Layout>;
 
+  // A window has room for one slice only.
+  static constexpr bool receives_runs = maps_memory<Transport> && !has_windows<Layout>;
+
   // One message sent or one slice received; false where nothing can be done now.
   TUTTI_HOST_DEVICE bool advance(int track) {
     cursor& c = walk_[track];
@@ -62,7 +65,9 @@ class execution {
     bool moved = false;
     if (c.may_send(available)) moved |= send(c, track, available);
     if (std::size_t const most = c.receivable(available); most > 0) {
-      moved |= c.now.keep.split ? receive_next(c, track, most) : receive(c, track, most);
+      if constexpr (receives_runs)
+        if (c.receiving == 0) c.run = slices_at_once(c, track, most);
+      moved |= c.now.keep.split ? receive_next(c, track) : receive(c, track);
       if (traffic_.found()) return false;
     }
     if (c.step_done()) {
@@ -122,54 +127,46 @@ class execution {
     return true;
   }
 
-  // -- Receiving. Where all sources have a run of slices, they are received at once: 512 KiB by gather takes 0.8 of the time (Zen 1).
+  // -- Receiving. If all sources have a run of slices, they are received at once: 512 KiB by gather takes 0.8 of the time (Zen 1).
 
-  // A window has room for one slice only.
-  static constexpr bool receives_runs = maps_memory<Transport> && !has_windows<Layout>;
-
-  TUTTI_HOST_DEVICE bool arrived(cursor const& c, int track, int k, message_slice const& part, view& out) noexcept {
-    auto const run = [&] { return walk_.run(c.me.lane, c.now.keep, k, c.received); };
-    return traffic_.arrived(walk_.peer(c.now.from, k), track, part, run, out);
-  }
-  // How many slices of the current run may be received.
-  TUTTI_HOST_DEVICE static std::size_t rest_of_run(cursor const& c, std::size_t most) noexcept {
+  [[gnu::noinline]] std::size_t slices_at_once(cursor const& c, int track, std::size_t most) noexcept {
+    if (most == 1 || c.now.forwards()) return 1;
+    for (int k = 0; k < c.now.from.count; ++k)
+      if (int const peer = walk_.peer(c.now.from, k); peer != c.me.rank && !traffic_.has_run(peer, track)) return 1;
     std::size_t const rest = longest_run - c.received % longest_run;
     return rest < most ? rest : most;
   }
-  // Releases a message if it ends with `part`, which was received in so many slices.
-  TUTTI_HOST_DEVICE void release(cursor const& c, int track, int k, view const& from, std::size_t slices,
+  TUTTI_HOST_DEVICE static std::size_t run_of(cursor const& c) noexcept { return receives_runs ? c.run : 1; }
+  TUTTI_HOST_DEVICE bool arrived(cursor const& c, int track, int k, message_slice const& part, view& out) noexcept {
+    return traffic_.arrived(walk_.peer(c.now.from, k), track, part, [&] { return current_run(c, k); }, out);
+  }
+  [[gnu::noinline]] TUTTI_HOST_DEVICE message_slice current_run(cursor const& c, int k) const noexcept {
+    return walk_.run(c.me.lane, c.now.keep, k, c.received);
+  }
+  // Releases a message that ends with this part.
+  TUTTI_HOST_DEVICE void release(cursor const& c, int track, int k, view const& from,
                                  message_slice const& part) noexcept {
-    if (from.in_run && part.more && (c.received + slices) % longest_run != 0) return;
+    if (from.in_run && part.more && (c.received + run_of(c)) % longest_run != 0) return;
     traffic_.release(walk_.peer(c.now.from, k), track);
   }
 
-  // -- Receiving from all sources at once, combining, and passing on. `most`: slices that may be received.
+  // -- Receiving from all sources at once, combining, and passing on.
 
-  TUTTI_HOST_DEVICE bool receive(cursor& c, int track, std::size_t most) {
+  TUTTI_HOST_DEVICE bool receive(cursor& c, int track) {
     step const& t = c.now;
-    message_slice part = walk_.slice(c.me.lane, t.keep, 0, c.received);
-    std::size_t slices = 1;
+    message_slice const part = walk_.slice(c.me.lane, t.keep, 0, c.received, run_of(c));
     if (walk_.travels(part, c.received)) {
       auto&& lists = traffic_.lists();
       int self = -1;
-      bool in_runs = receives_runs && most > 1 && !t.forwards();
       for (int k = 0; k < t.from.count; ++k) {
-        if (walk_.peer(t.from, k) == c.me.rank) {
-          self = k;
-        } else {
-          if (!arrived(c, track, k, part, lists.arrived[k])) return false;
-          in_runs = in_runs && lists.arrived[k].in_run;
-        }
-      }
-      if (in_runs) {
-        slices = rest_of_run(c, most);
-        part = walk_.slice(c.me.lane, t.keep, 0, c.received, slices);
+        if (walk_.peer(t.from, k) == c.me.rank) self = k;
+        else if (!arrived(c, track, k, part, lists.arrived[k])) return false;
       }
       if ((part.range.count > 0 || t.forwards()) && !combine_slice(c, track, part, lists, self)) return false;
       for (int k = 0; k < t.from.count; ++k)
-        if (k != self) release(c, track, k, lists.arrived[k], slices, part);
+        if (k != self) release(c, track, k, lists.arrived[k], part);
     }
-    c.received_from_all(slices);
+    c.received_from_all(run_of(c));
     return true;
   }
 
@@ -236,24 +233,10 @@ class execution {
 
   // -- Receiving from each source into a chunk of its own.
 
-  // Whether all sources have the current run in one message.
-  [[gnu::noinline]] bool arrived_in_runs(cursor const& c, int track) noexcept {
-    for (int k = 0; k < c.now.from.count; ++k) {
-      message_slice const part = walk_.slice(c.me.lane, c.now.keep, k, c.received);
-      if (walk_.peer(c.now.from, k) == c.me.rank || !walk_.travels(part, c.received)) continue;
-      view from{};
-      if (!arrived(c, track, k, part, from) || (part.more && !from.in_run)) return false;
-    }
-    return true;
-  }
-
-  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track, std::size_t most) {
+  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track) {
     step const& t = c.now;
     int const peer = walk_.peer(t.from, c.receiving);
-    if constexpr (receives_runs)
-      if (c.receiving == 0) c.run = most > 1 && arrived_in_runs(c, track) ? rest_of_run(c, most) : 1;
-    std::size_t const slices = receives_runs ? c.run : 1;
-    message_slice const part = walk_.slice(c.me.lane, t.keep, c.receiving, c.received, slices);
+    message_slice const part = walk_.slice(c.me.lane, t.keep, c.receiving, c.received, run_of(c));
     extent const& range = part.range;
     if (walk_.travels(part, c.received)) {
       chunks const chunk = memory_.share(t.keep, c.receiving);
@@ -273,9 +256,9 @@ class execution {
           body_(&from.data, 1, &to, 1, range.count, {.stream = streams(c)});
         }
       }
-      if (peer != c.me.rank) release(c, track, c.receiving, from, slices, part);
+      if (peer != c.me.rank) release(c, track, c.receiving, from, part);
     }
-    c.received_from_one(slices);
+    c.received_from_one(run_of(c));
     return true;
   }
 

@@ -160,6 +160,11 @@ class traffic {
                   .expected_more = slice.more};
     return false;
   }
+  // Whether a run is at the head of a channel. Everything else is a slice at most.
+  bool has_run(int peer, int track) noexcept {
+    arrival const message = transport_.peek(peer, track, tag_);
+    return message && message.bytes > how_.slice;
+  }
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE void release(int peer, int track) noexcept { transport_.release(peer, track); }
 
