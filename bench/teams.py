@@ -57,7 +57,7 @@ class Team:
     def _start(self, build):
         path = os.path.join(build, program(self.name))
         if not os.path.exists(path):
-            raise Lost(f"{path} does not exist")
+            raise Lost(f"{path} does not exist: build the target bench_teams with -DTUTTI_BENCH=ON, or name the folder with --build")
         launcher = LAUNCHERS[self.name]
         if launcher and not shutil.which(launcher[0]):
             raise Lost(f"{launcher[0]} is not installed")

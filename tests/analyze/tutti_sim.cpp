@@ -4,6 +4,8 @@
 // tool: tutti-sim
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -106,6 +108,18 @@ TEST_CASE("tutti-sim draw writes steps as text, or as a picture") {
   std::string const file = (at.path() / "ring.svg").string();
   CHECK(printed("draw ring -c all_gather -r 3 --svg " + file) == "wrote " + file + "\n");
   CHECK(detail::read_file(file).value().starts_with("<svg "));
+}
+
+TEST_CASE("a picture that cannot be written leaves the earlier one") {
+  temporary_folder const at;
+  std::string const file = (at.path() / "ring.svg").string(), write = "draw ring -c all_gather --svg " + file;
+  printed(write);
+  std::string const picture = detail::read_file(file).value();
+  // No file may grow, as on a full disk.
+  command full("sh -c \"trap '' XFSZ; ulimit -f 0; exec " TUTTI_SIM " " + write + " -r 5\"");
+  CHECK(full.wait() == 1);
+  CHECK(detail::read_file(file).value() == picture);
+  CHECK(std::distance(std::filesystem::directory_iterator(at.path()), {}) == 1);
 }
 
 TEST_CASE("a number that begins with 0 is decimal") {
