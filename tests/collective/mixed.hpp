@@ -31,10 +31,10 @@ class random_sequence {
   std::size_t pick(std::size_t below) { return random_() % below; }
   int any_rank() { return static_cast<int>(pick(static_cast<std::size_t>(comm_.size()))); }
 
-  // Mostly sizes that fit into packets, sometimes a few slices, rarely many.
+  // Mostly sizes that fit into packets, sometimes a few slices, rarely several runs of them.
   std::size_t any_count() {
     switch (pick(6)) {
-      case 0: return pick(100) == 0 ? pick(300000) : pick(9000);
+      case 0: return pick(25) == 0 ? pick(300000) : pick(9000);
       case 1:
       case 2: return pick(700);
       default: return pick(20);
