@@ -106,7 +106,9 @@ TEST_CASE("a run after which more or less follows is a violation") {
   channels::view view{};
   CHECK_FALSE(p.b.arrived(0, 0, {{0, 100}, true}, [] { return message_slice{{0, 250}, true}; }, view));
   CHECK(p.b.found().bytes == 1000);
-  CHECK(p.b.found().expected == 400);
+  CHECK_FALSE(p.b.found().more);
+  CHECK(p.b.found().expected == 1000);
+  CHECK(p.b.found().expected_more);
 }
 
 TEST_CASE("a slice of another length, or with more to follow, is a violation") {

@@ -123,16 +123,27 @@ TEST_CASE("a rank that is ahead by as many calls as packets allow is still told"
 }
 
 TEST_CASE("another number of slices in a block of a _v form is a mismatch") {
-  std::size_t const sent = 20'000, expected = 16'384;
-  auto const errors = errors_of(3, [&](auto& comm) {
-    std::vector<char> mine(comm.rank() == 2 ? sent : 5), all(10 + expected);
-    std::vector<std::size_t> const counts{5, 5, expected};
-    gather_v(comm, mine, all, counts, {}, 0);
-    barrier(comm);
-  });
-  CHECK(errors[0].peer() == 2);
-  CHECK(contains(errors[0], "rank 2 sent 16384 or more bytes where rank 0 expects 16384"));
-  for (error const& e : errors) CHECK(e.code() == error_code::mismatch);
+  struct lengths {
+    std::size_t sent, expected;
+    char const* text;
+  };
+  for (auto const& [sent, expected, text] :
+       {lengths{20'000, 16'384, "rank 2 sent 20000 bytes where rank 0 expects 16384"},
+        {40'000, 20'000, "rank 2 sent 40000 bytes where rank 0 expects 20000"},
+        {16'384, 20'000, "rank 2 sent 16384 bytes where rank 0 expects 16384 or more"},
+        {300'000, 20'000, "rank 2 sent 262144 or more bytes where rank 0 expects 20000"}}) {
+    CAPTURE(text);
+    auto const errors = errors_of(3, [&](auto& comm) {
+      std::vector<char> mine(comm.rank() == 2 ? sent : 5), all(10 + expected);
+      std::vector<std::size_t> const counts{5, 5, expected};
+      gather_v(comm, mine, all, counts, {}, 0);
+      barrier(comm);
+    });
+    CHECK(errors[0].peer() == 2);
+    INFO(std::string(errors[0].what()));
+    CHECK(contains(errors[0], text));
+    for (error const& e : errors) CHECK(e.code() == error_code::mismatch);
+  }
 }
 
 TEST_CASE("an exception in a call ends it for the others too") {

@@ -146,18 +146,20 @@ class traffic {
     };
     out = {reinterpret_cast<T const*>(message.data), message.foreign, false};
     if (is(slice)) return true;
+    message_slice due = slice;
     if constexpr (maps)
-      if (message_slice const run = find_run(); is(run)) {
-        out.data += slice.range.begin - run.range.begin;
-        out.in_run = true;
-        return true;
-      }
+      if (message.bytes > slice.range.count * sizeof(T)) due = find_run();
+    if (is(due)) {
+      out.data += slice.range.begin - due.range.begin;
+      out.in_run = true;
+      return true;
+    }
     violation_ = {.peer = peer,
                   .other_call = message.state == arrival::mismatched,
                   .bytes = message.bytes,
                   .more = message.more,
-                  .expected = slice.range.count * sizeof(T),
-                  .expected_more = slice.more};
+                  .expected = due.range.count * sizeof(T),
+                  .expected_more = due.more};
     return false;
   }
   // Whether a run is at the head of a channel. Everything else is a slice at most.
