@@ -95,7 +95,7 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
   else if constexpr (maps_memory<Transport>)
     if (travel.refers && !pulls && schedule.fetchable && !schedule.pipelined &&
         (r.ragged || r.bytes() > travel.slice)) {
-      auto const shown = [&](auto const& s) { return on.transport().is_shared(s.data, s.where.end()); };
+      auto const shown = [&](auto const& array) { return on.transport().is_shared(array.data, array.where.end()); };
       travel.shows_input = !r.prepares && shown(memory.input);
       travel.shows_output = shown(memory.output);
     }
