@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // For AMD EPYC of family 25 (Zen 3, Zen 4): the table of Zen 5, except for what bench/run.py found to differ on 2 cores of a Zen 3, 2026-11-27.
-// There, fetching 1 to 4 MiB takes as long as staging, and arrays that peers read in place take 0.6 to 0.95 of the time, in larger slices.
+// There, fetching 1 to 4 MiB takes as long as staging, and arrays that peers read in place take 0.6 to 0.95 of the time, in larger slices. (Since
+// 2026-12-01, what is staged and read in place takes no longer; this was not measured again on a Zen 3.)
 // Blocks of 256 to 512 KiB are fetched because that took 0.9 of the time of staging for 512 KiB on 2 cores of a Zen 4 (2026-11-28).
 #pragma once
 
