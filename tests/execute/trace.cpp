@@ -200,7 +200,8 @@ class account {
         auto const part = w.slice(c.me.lane, c.now.give, c.sending, c.sent, slices);
         if (w.travels(part, c.sent))
           send(w, c, track, c.now.give, c.sending, part, read(c, c.now.give, c.sending, part.range));
-        c.sent_to_one(slices);
+        if (slices > 1) c.sent_run_to_one();
+        else c.sent_to_one();
         moved = true;
       }
     }

@@ -58,8 +58,11 @@ struct cursor {
   TUTTI_HOST_DEVICE constexpr bool may_receive(std::size_t available) const { return receivable(available) > 0; }
   TUTTI_HOST_DEVICE constexpr bool step_done() const { return sent == end && received == end; }
 
-  TUTTI_HOST_DEVICE constexpr void sent_to_one(std::size_t slices = 1) {
-    if (++sending == now.to.count) sending = 0, sent = sent + slices < end ? sent + slices : end;
+  TUTTI_HOST_DEVICE constexpr void sent_to_one() {
+    if (++sending == now.to.count) sending = 0, ++sent;
+  }
+  constexpr void sent_run_to_one() {
+    if (++sending == now.to.count) sending = 0, sent = sent + longest_run < end ? sent + longest_run : end;
   }
   TUTTI_HOST_DEVICE constexpr void received_from_one(std::size_t slices = 1) {
     if (++receiving == now.from.count) receiving = 0, received += slices;

@@ -83,8 +83,12 @@ class execution {
   TUTTI_HOST_DEVICE bool send(cursor& c, int track, std::size_t available) {
     region const& give = c.now.give;
     int const peer = walk_.peer(c.now.to, c.sending);
-    std::size_t const slices = refers_to_runs(give) ? longest_run : 1;
-    if (slices > 1 && available < c.sent + slices && available < c.end) return false;
+    std::size_t slices = 1;
+    if constexpr (maps_memory<Transport>)
+      if (refers_to_runs(give)) {
+        slices = longest_run;
+        if (available < c.sent + slices && available < c.end) return false;
+      }
     message_slice const part = walk_.slice(c.me.lane, give, c.sending, c.sent, slices);
     extent const& range = part.range;
     if (peer != c.me.rank && walk_.travels(part, c.sent)) {
@@ -105,13 +109,18 @@ class execution {
         traffic_.publish(peer, track, range.count, part.more);
       }
     }
-    c.sent_to_one(slices);
+    if constexpr (maps_memory<Transport>)
+      if (slices > 1) {
+        c.sent_run_to_one();
+        return true;
+      }
+    c.sent_to_one();
     return true;
   }
 
   // Whether peers read the messages of this region in place, each of which is contiguous.
-  TUTTI_HOST_DEVICE bool refers_to_runs(region const& give) const noexcept {
-    return maps_memory<Transport> && (give.split || give.what.count == 1) &&
+  bool refers_to_runs(region const& give) const noexcept {
+    return (give.split || give.what.count == 1) &&
            ((give.where == space::input && shows_input_) || (give.where == space::output && shows_output_));
   }
 
@@ -136,7 +145,10 @@ class execution {
     std::size_t const rest = longest_run - c.received % longest_run;
     return rest < most ? rest : most;
   }
-  TUTTI_HOST_DEVICE static std::size_t run_of(cursor const& c) noexcept { return receives_runs ? c.run : 1; }
+  TUTTI_HOST_DEVICE static std::size_t run_of([[maybe_unused]] cursor const& c) noexcept {
+    if constexpr (receives_runs) return c.run;
+    else return 1;
+  }
   TUTTI_HOST_DEVICE bool arrived(cursor const& c, int track, int k, message_slice const& part, view& out) noexcept {
     return traffic_.arrived(walk_.peer(c.now.from, k), track, part, [&] { return current_run(c, k); }, out);
   }
@@ -146,7 +158,8 @@ class execution {
   // Releases a message that ends with this part.
   TUTTI_HOST_DEVICE void release(cursor const& c, int track, int k, view const& from,
                                  message_slice const& part) noexcept {
-    if (from.in_run && part.more && (c.received + run_of(c)) % longest_run != 0) return;
+    if constexpr (maps_memory<Transport>)
+      if (from.in_run && part.more && (c.received + run_of(c)) % longest_run != 0) return;
     traffic_.release(walk_.peer(c.now.from, k), track);
   }
 

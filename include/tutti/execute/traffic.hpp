@@ -141,26 +141,25 @@ class traffic {
                                  view& out) noexcept {
     arrival const message = transport_.peek(peer, track, tag_);
     if (message.state == arrival::nothing) return false;
-    auto const is = [&](message_slice const& expected) {
-      return message && message.bytes == expected.range.count * sizeof(T) && message.more == expected.more;
-    };
-    out = {reinterpret_cast<T const*>(message.data), message.foreign, false};
-    if (is(slice)) return true;
     message_slice due = slice;
     if constexpr (maps)
       if (message.bytes > slice.range.count * sizeof(T)) due = find_run();
-    if (is(due)) {
-      out.data += slice.range.begin - due.range.begin;
-      out.in_run = true;
-      return true;
+    std::size_t const bytes = due.range.count * sizeof(T);
+    if (!message || message.bytes != bytes || message.more != due.more) {
+      violation_ = {.peer = peer,
+                    .other_call = message.state == arrival::mismatched,
+                    .bytes = message.bytes,
+                    .more = message.more,
+                    .expected = bytes,
+                    .expected_more = due.more};
+      return false;
     }
-    violation_ = {.peer = peer,
-                  .other_call = message.state == arrival::mismatched,
-                  .bytes = message.bytes,
-                  .more = message.more,
-                  .expected = due.range.count * sizeof(T),
-                  .expected_more = due.more};
-    return false;
+    out = {reinterpret_cast<T const*>(message.data), message.foreign, false};
+    if constexpr (maps) {
+      out.data += slice.range.begin - due.range.begin;
+      out.in_run = due.range.count > slice.range.count;
+    }
+    return true;
   }
   // Whether a run is at the head of a channel. Everything else is a slice at most.
   bool has_run(int peer, int track) noexcept {
